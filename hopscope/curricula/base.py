@@ -9,7 +9,7 @@ import torch
 
 
 class Curriculum(ABC):
-    """A way of posing the same task while training; evaluation always poses the hardest."""
+    """A way of posing the same task in training; evaluation always poses the hardest form."""
 
     #: True if the targets hold every successor of a query, False if only the last one (paper, section 7).
     asks_every_hop: bool
@@ -18,7 +18,7 @@ class Curriculum(ABC):
 
     @abstractmethod
     def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
-        """Number of hops of the batch at `progress` (0 at the first step, 1 behind the last).
+        """Number of hops of the batch at `progress`, from 0 at the first step to 1 after the last.
 
         `offered` are the numbers of hops to choose from, in rising order; its last is the task's own difficulty.
         """

@@ -1,4 +1,4 @@
-"""Stages that keep what is behind: easier sequences stay among the harder ones (after Bengio et al., 2009)."""
+"""Stages that keep earlier ones: easier sequences stay among the harder ones (after Bengio et al., 2009)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hopscope.curricula.base import Curriculum
 
 
 class Cumulative(Curriculum):
-    """One hop first, then one or two, up to all difficulties mixed; stages are of equal length, draws within one even.
+    """One hop first, then one or two, up to all difficulties; stages have equal length, draws within one are uniform.
 
-    `staged` poses nothing again that is behind, and a model forgets it. Here every stage adds a difficulty, so the last
-    stage is a `mixture`.
+    Under `staged` a model forgets easy sequences, because they are not posed again. Here every stage adds a difficulty,
+    so the last stage is a `mixture`.
     """
 
     asks_every_hop = False

@@ -10,7 +10,7 @@ from hopscope.curricula.base import Curriculum
 
 
 class Implicit(Curriculum):
-    """Targets hold all D successors (D·K numbers); easy hops teach what hard hops reuse."""
+    """Targets hold all D successors (D·K numbers); what easy hops teach, hard hops reuse."""
 
     asks_every_hop = True
 

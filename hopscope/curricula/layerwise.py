@@ -1,4 +1,4 @@
-"""Stages of doubling difficulty, 1, 2, 4, … hops: each asks for one more layer (Wang, Nichani et al., 2025)."""
+"""Stages of doubling difficulty, 1, 2, 4, … hops: each needs one more layer (Wang, Nichani et al., 2025)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hopscope.curricula.base import Curriculum
 
 
 class Layerwise(Curriculum):
-    """As `staged`, but every stage doubles the hops, as every layer can; the last is the hardest, a power or not.
+    """As `staged`, but each stage doubles the hops, as a further layer can; the last stage is the hardest.
 
-    A layer joins two runs of hops into one twice as long, so hops 1, 2, 4, … are what 1, 2, 3, … layers can do. Saparov
-    et al. (2024, arXiv:2412.04703) train search in this way, too.
+    A layer joins two runs of hops into one twice as long, so 1, 2, 3, … layers can do 1, 2, 4, … hops. Saparov et al.
+    (2024, arXiv:2412.04703) train search in this way, too.
     """
 
     asks_every_hop = False

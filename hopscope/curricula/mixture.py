@@ -1,4 +1,4 @@
-"""A mixture: every batch is of a difficulty drawn evenly (Wang, Nichani et al., 2025, arXiv:2505.23683)."""
+"""A mixture: each batch has a difficulty drawn uniformly (Wang, Nichani et al., 2025, arXiv:2505.23683)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.curricula.base import Curriculum
 
 
 class Mixture(Curriculum):
-    """Easy and hard sequences side by side from the first step to the last; only the last symbol is asked of each."""
+    """Easy and hard sequences throughout training; each asks only for its last symbol."""
 
     asks_every_hop = False
     changes_difficulty = True

@@ -1,4 +1,4 @@
-"""No curriculum: only the last symbol of each chain is asked, from the first step on (Musat, section 7)."""
+"""No curriculum: only the last symbol of each chain is asked, in every step (Musat, section 7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.curricula.base import Curriculum
 
 
 class NoCurriculum(Curriculum):
-    """Targets hold x_D alone (K numbers); the paper finds that nothing is learnt then."""
+    """Targets hold x_D alone (K numbers); the paper finds that nothing is then learnt."""
 
     asks_every_hop = False
 

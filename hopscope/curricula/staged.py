@@ -1,4 +1,4 @@
-"""Stages: difficulties 1, 2, 3, … one after the other, each for as long (easy to hard; Bengio et al., 2009)."""
+"""Stages: difficulties 1, 2, 3, … one after another, of equal length (easy to hard; Bengio et al., 2009)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.curricula.base import Curriculum
 
 
 class Staged(Curriculum):
-    """One hop first, then two, up to the hardest; what is behind is not posed again. Only the last symbol is asked."""
+    """One hop first, then two, up to the hardest; earlier stages do not return. Only the last symbol is asked."""
 
     asks_every_hop = False
     changes_difficulty = True

@@ -1,1 +1,1 @@
-"""Execution: an experiment's runs over processes, machines, and GPUs lent for minutes."""
+"""Execution: an experiment's runs over several processes, over machines, and on GPUs in stacks."""

@@ -1,7 +1,7 @@
-"""Crews: the worker processes of a sweep, wherever they run.
+"""Crews: the worker processes of a sweep, on this machine or on others.
 
-A crew only starts workers, tells when one has died, and sends them home. What is done and what is not is said by the
-run folders alone (`hopscope.execution.sweep`), so every crew makes the same tables.
+A crew only starts workers, notices that one was killed, and stops them. Which runs are done is read from the run
+folders (`hopscope.execution.sweep`), so every crew makes the same tables.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-DEATHS = 20  # workers that may die since a run was last finished, before the sweep gives up
-PATIENCE = 30.0  # seconds that workers get to save when they are told to stop
-TOLD_TO_STOP = (130, 143)  # exit codes of a worker that someone else has stopped, as a scheduler does: it is replaced
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # several on one core each do more than one on all
+DEATHS = 20  # killed workers since a run was last finished, after which the sweep gives up
+PATIENCE = 30.0  # seconds that workers get to save when they are stopped
+TOLD_TO_STOP = (130, 143)  # exit codes after SIGINT and SIGTERM from outside, as by a scheduler: the worker is replaced
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # one worker per core is faster than one on all cores
 
 
 class Crew(ABC):
-    """So many workers, of whom those that are killed are replaced.
+    """A fixed number of workers; those that are killed are replaced.
 
     Args:
-        command: how one is started; its last word is the parent's process id.
-        size: how many.
+        command: starts a worker; its last word is the parent's process id.
+        size: the number of workers.
     """
 
     def __init__(self, command: Sequence[str], size: int):
@@ -34,22 +34,22 @@ class Crew(ABC):
 
     @abstractmethod
     def hire(self) -> Any:
-        """One more worker."""
+        """Start a worker."""
 
     @abstractmethod
     def code(self, worker: Any) -> int | None:
-        """A worker's exit code; None while it works or waits for its turn, negative if it was killed."""
+        """A worker's exit code; None while it works or is queued, negative if it was killed."""
 
     @abstractmethod
     def dismiss(self) -> None:
-        """Tell whoever still works to save and stop."""
+        """Stop the workers; each saves its run first."""
 
     def busy(self) -> bool:
-        """Whether any worker is at work, or has died at it."""
+        """Whether any worker is at work, or was killed and is to be replaced."""
         return any(code is None or was_killed(code) for code in map(self.code, self.workers))
 
     def replace_the_dead(self, done: int) -> None:
-        """A new worker for each that was killed. Raises RuntimeError if they die without anything getting done."""
+        """Replace every worker that was killed. Raises RuntimeError if `DEATHS` die and no run gets finished."""
         if done != self.done:
             self.deaths, self.done = 0, done
         for place, worker in enumerate(self.workers):
@@ -64,7 +64,7 @@ class Crew(ABC):
 
 
 def was_killed(code: int) -> bool:
-    """Whether an exit code tells that somebody ended the worker, so that another should go on."""
+    """Whether an exit code means that the worker was ended from outside, so that another should continue."""
     return code < 0 or code in TOLD_TO_STOP
 
 
@@ -72,7 +72,7 @@ class Processes(Crew):
     """Workers on this machine."""
 
     def hire(self) -> subprocess.Popen[bytes]:
-        """One more process."""
+        """Start a process."""
         return subprocess.Popen(self.command, env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL)
 
     def code(self, worker: subprocess.Popen[bytes]) -> int | None:
@@ -80,7 +80,7 @@ class Processes(Crew):
         return worker.poll()
 
     def dismiss(self) -> None:
-        """All are told; who does not stop in time is killed."""
+        """Terminate all workers; those that take longer than `PATIENCE` are killed."""
         for worker in self.workers:
             if worker.poll() is None:
                 worker.terminate()
@@ -90,9 +90,9 @@ class Processes(Crew):
 
 
 def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
-    """On some other machine: be the parent of one worker, for so long at most; its exit code.
+    """Run one worker on another machine, for at most so many seconds; returns its exit code.
 
-    The worker stops by itself when its parent is gone; its parent is this process, not the sweep's.
+    The worker stops if its parent, which is this process and not the sweep's, disappears.
     """
     mine = [*command[:-1], str(os.getpid())]
     worker = subprocess.Popen(mine, env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL)
@@ -101,14 +101,14 @@ def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
     except subprocess.TimeoutExpired:
         worker.terminate()
         return ended(worker, PATIENCE)
-    except BaseException:  # a task or job that is cancelled gets an exception
+    except BaseException:  # cancelling a task or job raises an exception here
         worker.terminate()
         ended(worker, PATIENCE)
         raise
 
 
 def ended(worker: subprocess.Popen[bytes], seconds: float) -> int:
-    """The exit code of one who was told to stop; killed if that takes longer."""
+    """The exit code of a worker that was told to stop; it is killed after so many seconds."""
     try:
         return worker.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 """Workers of a sweep on a Ray cluster: several machines that share the folder of runs (Moritz et al., 2018).
 
-Ray starts workers wherever there are cores or a share of a GPU. Without a cluster (RAY_ADDRESS unset) it starts one on
+Ray starts workers wherever cores, or shares of a GPU, are free. Without a cluster (RAY_ADDRESS unset) it starts one on
 this machine.
 """
 
@@ -18,12 +18,12 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 
 
 class RayCrew(Crew):
-    """Worker processes, wherever Ray puts them.
+    """Worker processes, placed by Ray.
 
     Args:
-        command: how one is started; its last word is the parent's process id.
-        size: how many.
-        gpus: share of a GPU that each takes, 0 to 1; Ray puts no more than fit on one.
+        command: starts a worker; its last word is the parent's process id.
+        size: the number of workers.
+        gpus: the share of a GPU that each needs, 0 to 1; Ray puts no more than fit on one.
 
     Raises:
         BadInput: Ray is not installed, or the cluster cannot be reached.
@@ -45,11 +45,11 @@ class RayCrew(Crew):
         super().__init__(command, size)
 
     def hire(self) -> Any:
-        """A reference to the exit code of one more."""
+        """Start a worker; returns Ray's reference to its exit code."""
         return self.task.remote(self.command)
 
     def code(self, worker: Any) -> int | None:
-        """Its exit code; −1 if it died with the process around it."""
+        """A worker's exit code; −1 if its process died."""
         ready, _ = self.ray.wait([worker], timeout=0)
         if not ready:
             return None
@@ -59,7 +59,7 @@ class RayCrew(Crew):
             return -1
 
     def dismiss(self) -> None:
-        """Workers are told, and the cluster is left."""
+        """Cancel the workers and leave the cluster."""
         left = [worker for worker in self.workers if self.code(worker) is None]
         for worker in left:
             self.ray.cancel(worker)

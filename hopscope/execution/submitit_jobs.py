@@ -1,7 +1,7 @@
-"""Workers of a sweep as jobs of a SLURM cluster, by submitit; where there is no SLURM, as processes of this machine.
+"""Workers of a sweep as jobs of a SLURM cluster, by submitit; without SLURM as processes of this machine.
 
-Each job is one worker. It takes one run after the other until nothing is left or its time is up, so short runs are
-packed into jobs of the length that a cluster likes. A job whose time is up saves and ends, and another is submitted.
+Each job is one worker. It takes one run after another until none is left or its time is up, so short runs fill jobs of
+a length that suits the cluster. A job whose time is up saves its run and ends, and another is submitted.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from hopscope.core.settings import BadInput
 from hopscope.execution.crew import PATIENCE, Crew, run_worker
 
 LIMITS = (10, 60)  # minutes that a job may be given
-ENDING = 2  # minutes more that SLURM is asked for: a worker that is told to stop saves its run
+ENDING = 2  # further minutes requested from SLURM, in which a worker saves its run
 
 
 class SubmititCrew(Crew):
-    """Jobs, wherever submitit puts them; all machines see the folder of runs under the same path.
+    """Jobs, placed by submitit; all machines must see the folder of runs under the same path.
 
     Args:
-        command: how a worker is started; its last word is the parent's process id.
-        size: how many jobs at once.
-        folder: where submitit keeps what it wants to remember of jobs, and what they print.
-        minutes: how long one works, 10 to 60.
+        command: starts a worker; its last word is the parent's process id.
+        size: the number of jobs at once.
+        folder: for submitit's records of jobs and their output.
+        minutes: the length of a job, 10 to 60.
         slurm: parameters of a SLURM job by name, such as `{"partition": "gpu", "account": "me"}`.
 
     Raises:
@@ -48,11 +48,11 @@ class SubmititCrew(Crew):
         super().__init__(command, size)
 
     def hire(self) -> Any:
-        """One more job."""
+        """Submit a job."""
         return self.executor.submit(run_worker, self.command, self.seconds)
 
     def code(self, worker: Any) -> int | None:
-        """The exit code of its worker; −1 if the job ended without one."""
+        """The exit code of a job's worker; −1 if the job ended without one."""
         if not worker.done():
             return None
         try:
@@ -61,7 +61,7 @@ class SubmititCrew(Crew):
             return -1
 
     def dismiss(self) -> None:
-        """Jobs are cancelled; their workers notice that they are alone, and save."""
+        """Cancel the jobs; their workers notice that their parent is gone, and save."""
         left = [worker for worker in self.workers if not worker.done()]
         for worker in left:
             worker.cancel()

@@ -1,8 +1,8 @@
-"""Sweeps: an experiment's runs over several worker processes; the run folders are the truth, workers come and go.
+"""Sweeps: an experiment's runs over several worker processes; all state is in the run folders.
 
-Every worker walks through the experiment's runs and trains whatever is neither finished nor in another worker's hands
-(one writer per run, by a file lock). So there is no queue that could be lost: a worker that was killed is replaced and
-its run goes on from its last checkpoint; a driver that was killed is started again with the same command.
+Every worker walks through the experiment's runs and trains those that are neither finished nor being trained (a file
+lock allows one writer per run). So there is no queue to lose. A killed worker is replaced, and its run continues from
+its last checkpoint. A killed driver is restarted with the same command.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from hopscope.runs.run import Run
 from hopscope.training.loop import Interrupted
 from hopscope.training.stack import shape, stackable, train_many
 
-LOOK, WAIT = 0.2, 1.0  # seconds between looks at the workers, and at what other drivers do
+LOOK, WAIT = 0.2, 1.0  # seconds between checks of our workers, and of runs that another driver trains
 Watch = Callable[[int, int], None]
 
 
 def unwatched(done: int, of: int) -> None:
-    """Nobody is told."""
+    """Reports progress to nobody."""
 
 
 def work(name: str, scale: str, runs: Path, results: Path, should_stop: Callable[[], bool], **how: Any) -> None:
-    """What a worker does: train whatever nobody has trained or is training, until there is nothing left to take.
+    """A worker's program: train every run that nobody has trained or is training, until none is left.
 
-    At scale `long` it also writes down what it has trained.
+    At scale `long` it also publishes each cell that it has trained.
 
     Raises:
-        Stopped: when asked to; the run at hand is saved.
+        Stopped: `should_stop` returned true; the current run is saved.
     """
     for config in outstanding(name, scale, results):
         folder = run_folder(runs, config)
@@ -64,7 +64,7 @@ def finished(name: str, scale: str, runs: Path, results: Path | None = None) -> 
 
 
 def counted(folders: Sequence[Path]) -> tuple[int, int]:
-    """How many of these are done, and how many there are."""
+    """How many of these runs are done, and how many there are."""
     return sum((folder / "DONE").is_file() for folder in folders), len(folders)
 
 
@@ -83,26 +83,26 @@ def sweep(
     """Train an experiment's runs with several single-threaded processes, then write its results as `reproduce` does.
 
     Args:
-        name: which experiment.
-        scale: at which of `SCALES`.
-        runs: folder of run folders.
-        results: folder of results folders.
-        workers: processes.
-        budget: seconds after which all stop, resumably; None: no limit.
-        device: of all workers.
-        watch: told how many runs are done, of how many.
-        hire: starts so many workers by a command; by default as processes of this machine.
+        name: the experiment.
+        scale: one of `SCALES`.
+        runs: the folder of run folders.
+        results: the folder of results folders.
+        workers: the number of processes.
+        budget: seconds after which all workers save and stop; None: no limit.
+        device: the device of all workers.
+        watch: called with the number of runs done, and of all runs.
+        hire: makes a crew from a command and a number of workers; by default processes of this machine.
 
     Raises:
         BadInput: the experiment or scale is unknown, or a run cannot be trained.
-        RuntimeError: workers die and nothing gets done.
+        RuntimeError: workers die without finishing any run.
     """
     if scale not in SCALES or workers < 1:
         raise BadInput(
             f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
         )
     deadline = math.inf if budget is None else time.monotonic() + budget
-    folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # once: it is looked at often
+    folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # computed once
     make_ready(results, name)
     crew = hire(command(name, scale, runs.resolve(), results.resolve(), device), workers)
     try:
@@ -118,9 +118,9 @@ def sweep(
 
 
 def conclude(name: str, scale: str, deadline: float, watch: Watch, *, runs: Path, results: Path, **how: Any) -> Outcome:
-    """The results, once every run is done: what workers left, as by a fault, is trained here; others' are waited for.
+    """Write the results once every run is done; runs that workers left, as after an error, are trained here.
 
-    Raises what `reproduce` does, but for Busy.
+    Runs of another driver's workers are waited for. Raises what `reproduce` does, except Busy.
     """
     while True:
         left = None if math.isinf(deadline) else max(0.0, deadline - time.monotonic())
@@ -141,11 +141,10 @@ def stacked(
     device: str = "auto",
     watch: Watch = unwatched,
 ) -> Outcome:
-    """The same in one process, with runs of one shape stacked into one program (`hopscope.training.stack`): the way on
-    a GPU.
+    """As `sweep`, in one process, with runs of one shape stacked (`hopscope.training.stack`): for a GPU.
 
-    What cannot be stacked, having clamps, frozen weights or a shape of its own, is trained alone. Arguments as for
-    `sweep`.
+    Runs that cannot be stacked, because of clamps, frozen weights or a shape of their own, are trained alone. Arguments
+    are those of `sweep`.
     """
     deadline = math.inf if budget is None else time.monotonic() + budget
     make_ready(results, name)
@@ -165,10 +164,10 @@ def train_stacks(
     experiment: str | None = None,
     results: Path | None = None,
 ) -> int:
-    """Train runs in stacks of one shape, as far as time allows; how many are left.
+    """Train runs in stacks of one shape until all are done or `should_stop`; returns how many are left.
 
-    The experiment that wants them is recorded in their sessions. If `results` is given, the runs of a stack are written
-    down there, as the experiment's cells, when the stack is done.
+    `experiment` is recorded in the runs' sessions. If `results` is given, the runs of a stack are published there as
+    the experiment's cells when the stack is done.
     """
     everywhere = [run_folder(runs, config) for config in every]
     for group in by_shape(every):
@@ -188,7 +187,7 @@ def train_stacks(
             if results is not None and experiment is not None:
                 for cell in cells:
                     publish_cell(experiment, cell, results)
-        except Busy:  # another process trains a member: the group is left to who comes later
+        except Busy:  # another process trains a member: skip the group
             continue
         except (Interrupted, Stopped) as stopped:
             if isinstance(stopped, Interrupted) and not stopped.asked:
@@ -200,7 +199,7 @@ def train_stacks(
 
 
 def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
-    """Configurations that can be stacked, together, in the order in which each shape first comes."""
+    """Configurations grouped by whether they can be stacked, in the order in which each shape first occurs."""
     groups: dict[str, list[Any]] = {}
     for index, config in enumerate(configs):
         alone = isinstance(config, Work) or not stackable(config)
@@ -210,7 +209,7 @@ def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
 
 
 def command(name: str, scale: str, runs: Path, results: Path, device: str) -> list[str]:
-    """How a worker is started."""
+    """The command that starts a worker."""
     options = ["--scale", scale, "--runs", str(runs), "--results", str(results), "--device", device]
-    sweep = ["hopscope", *outside.options(), "sweep", name]  # named anew: another machine has another environment
+    sweep = ["hopscope", *outside.options(), "sweep", name]  # passed on, for another machine has another environment
     return [sys.executable, "-m", *sweep, *options, "--worker-of", str(os.getpid())]

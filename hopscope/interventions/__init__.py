@@ -1,1 +1,1 @@
-"""Interventions: what is done to a model from outside. Patterns, clamps, truncated weights, and an engine."""
+"""Interventions on a model: patterns, clamps, truncated weights, and an engine that runs many of them."""

@@ -1,7 +1,8 @@
 """Many interventions in one forward pass that branches where they differ.
 
-Changes that leave the first layers alike share them: one copy of the sequences runs until two changes do different
-things to a layer, then one of each kind. What is left out of a late layer costs only the layers after it.
+Interventions that treat the first layers alike share them. One copy of the sequences runs until two interventions do
+different things to a layer; from there on each kind has a copy. An ablation in a late layer costs only the layers after
+it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from torch import Tensor
 
 from hopscope.interventions.engine import C, Engine, Intervention
 
-Groups = Sequence[Sequence[int]]  # of changes, by their place
-ROOM = 2**26  # bytes, of the streams that are kept of single passes (ours)
+Groups = Sequence[Sequence[int]]  # groups of interventions, by their index
+ROOM = 2**26  # bytes of kept residual streams (our choice)
 
 
 class Prefixes:
-    """Residual streams of late passes, by what was done to the layers below: a search tries one change after another.
+    """Residual streams of earlier passes, by what was done to the layers below, for searches that try many changes.
 
     Attributes:
-        streams: the oldest first; with the change, whose parts the key may name by their identity.
+        streams: oldest first, each with its intervention, which keeps alive the objects that keys name by id.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class Prefixes:
         self.size = 0
 
     def longest(self, keys: Sequence[Hashable]) -> int:
-        """The number of layers of the longest prefix that is known."""
+        """The number of layers of the longest prefix whose stream is kept."""
         return next((layer for layer in range(len(keys) - 1, 0, -1) if tuple(keys[:layer]) in self.streams), 0)
 
     def __getitem__(self, keys: Sequence[Hashable]) -> Tensor:
@@ -40,7 +41,7 @@ class Prefixes:
         return self.streams[tuple(keys)][0]
 
     def keep(self, keys: Sequence[Hashable], stream: Tensor, change: Intervention) -> None:
-        """Keep a stream; the oldest go where there is no room."""
+        """Keep a stream; the least recently used ones are dropped beyond `ROOM` bytes."""
         self.streams[tuple(keys)] = stream, change
         self.size += stream.nbytes
         while self.size > ROOM:
@@ -49,43 +50,43 @@ class Prefixes:
 
 
 class Branching(Generic[C]):
-    """A pass of some changes through a model, which branches if it can start before any layer, and stop there.
+    """A pass of several interventions through a model; it branches if the model can start and stop at any layer.
 
     Attributes:
-        keys: for every change and layer what the one does to the other, as a value; None where nothing.
-        found: the answers, by the place of the change.
+        keys: for every intervention and layer, a value for what the one does to the other; None for nothing.
+        outputs_of: the outputs, by index of the intervention.
     """
 
     def __init__(self, engine: Engine[C], changes: Sequence[C], prefixes: Prefixes):
         self.engine, self.changes, self.prefixes = engine, changes, prefixes
         self.n_layers = len(engine.layers)
-        self.shares = bool(engine.model.starts_at_layers)  # else no change is like another in any layer
+        self.shares = bool(engine.model.starts_at_layers)  # else no two changes share a layer
         self.keys: list[list[Hashable]] = [
             [change.key(layer) for layer in engine.layers] if self.shares else [place] * max(1, self.n_layers)
             for place, change in enumerate(changes)
         ]
-        self.found: dict[int, Float[Tensor, "batch query output"]] = {}
+        self.outputs_of: dict[int, Float[Tensor, "batch query output"]] = {}
 
     def answers(self) -> Float[Tensor, "change batch query output"]:
-        """The model's answers under each change."""
+        """The model's outputs under each intervention."""
         known, places = self.engine.known, [*range(len(self.changes))]
-        if known is not None:  # what changes nothing need not be run
-            self.found = {place: known.outputs for place in places if not any(map(alters, self.keys[place]))}
-        left = [place for place in places if place not in self.found]
+        if known is not None:  # an intervention without effect need not be run
+            self.outputs_of = {place: known.outputs for place in places if not any(map(alters, self.keys[place]))}
+        left = [place for place in places if place not in self.outputs_of]
         if len(self.changes) == 1 and left and self.shares:
             return self.alone()[None]
         if left:
             start = min(self.first_of(place) for place in left)
             stream = self.engine.as_it_is.streams[start] if start else self.engine.batch.inputs
             self.descend(start, stream[None], [left])
-        return torch.stack([self.found[place] for place in places])
+        return torch.stack([self.outputs_of[place] for place in places])
 
     def first_of(self, place: int) -> int:
-        """The first layer that a change alters; of one that alters none, the last."""
+        """The first layer that an intervention alters; the last layer if it alters none."""
         return next((layer for layer, key in enumerate(self.keys[place]) if alters(key)), self.n_layers - 1)
 
     def alone(self) -> Float[Tensor, "batch query output"]:
-        """The answers under a single change, from the last layer up to which some earlier change was like it."""
+        """The outputs under a single intervention, started at the longest prefix that is kept."""
         engine, keys = self.engine, self.keys[0]
         start, first = self.prefixes.longest(keys), self.first_of(0)
         stream = self.prefixes[keys[:start]] if start else engine.batch.inputs
@@ -99,7 +100,7 @@ class Branching(Generic[C]):
         return answers
 
     def descend(self, layer: int, stream: Shaped[Tensor, "group batch position ..."], groups: Groups) -> None:
-        """Go on from a layer with groups of changes that are alike so far; each has its copy of the stream."""
+        """Continue from a layer with groups of interventions that are alike so far, one copy of the stream for each."""
         apart = [(parent, part) for parent, group in enumerate(groups) for part in self.parts(group, layer)]
         per_tile = max(1, self.engine.tile // len(self.engine.batch))
         for begin in range(0, len(apart), per_tile):
@@ -111,30 +112,30 @@ class Branching(Generic[C]):
             until = self.next_branch(parts, layer)
             later = self.run(layer, until, copies, [self.changes[part[0]] for part in parts])
             if until == self.n_layers:
-                self.found |= {place: later[i] for i, part in enumerate(parts) for place in part}
+                self.outputs_of |= {place: later[i] for i, part in enumerate(parts) for place in part}
             else:
                 self.descend(until, later, parts)
 
     def parts(self, group: Sequence[int], layer: int) -> list[list[int]]:
-        """A group of changes, apart by what they do to a layer."""
+        """A group of interventions, split by what they do to a layer."""
         parts: dict[Hashable, list[int]] = defaultdict(list)
         for place in group:
             parts[self.keys[place][layer]].append(place)
         return list(parts.values())
 
     def next_branch(self, groups: Groups, layer: int) -> int:
-        """The first layer after this one at which a group branches, or the number of layers."""
+        """The first later layer at which a group splits, or the number of layers."""
         several = [group for group in groups if len(group) > 1]
         later = range(layer + 1, self.n_layers)
         return next((i for i in later if any(len(self.parts(group, i)) > 1 for group in several)), self.n_layers)
 
     def run(self, start: int, stop: int, stream: Tensor, changes: Sequence[C]) -> Shaped[Tensor, "group batch ..."]:
-        """Some layers, with a change for each copy of the sequences: the stream after them, or the answers."""
+        """Run layers `start` to `stop` with one intervention per copy: the stream after them, or the outputs."""
         replace = self.engine.changed(changes, start, stop)
         outputs, _ = self.engine.through(stream.flatten(0, 1), replace, start, stop)
         return outputs.unflatten(0, (len(stream), -1))
 
 
 def alters(key: Hashable) -> bool:
-    """Whether a key is of a layer that becomes another."""
+    """Whether a key says that its layer is changed."""
     return key is not None

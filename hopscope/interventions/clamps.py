@@ -1,9 +1,9 @@
-"""Clamps: paths that are held at their ideal pattern, or taken away, from some step of training on.
+"""Clamps: during training, paths held at their ideal pattern or removed, from some step on.
 
-A clamped path answers what watching cannot: whether the others would form sooner, or at all, if this one were there
-already, or were never to come (after the clamping of Singh et al., ICML 2024, arXiv:2404.07129, in our unit, the path).
-A clamp changes a pattern between softmax and values; gradients flow through everything else. Their own units, heads and
-layers, can be clamped too (`hopscope.interventions.parts`).
+A clamped path answers what observation cannot: whether other paths would form sooner, or at all, if this one already
+existed or never formed (after Singh et al., ICML 2024, arXiv:2404.07129, in our unit, the path). A clamp changes a
+pattern between softmax and values; gradients flow through everything else. Singh et al.'s own units, heads and layers,
+can be clamped too (`hopscope.interventions.parts`).
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ Kind = PathKind | PartKind
 KINDS: tuple[PathKind, ...] = ("ideal", "off")
 EXAMPLE = "L1H0 value[1]->key[1] ideal@200"
 
-#: A row that keeps less attention than this without the paths taken away has nothing left to scale up (ours).
+#: A row with less attention than this after removal is not rescaled (our choice).
 LEFT = 1e-6
-DRAWS = 64  # sequences among which a path must occur once, to be worth clamping
+DRAWS = 64  # sequences in which a path must occur at least once to be clamped
 
 
 @dataclass(frozen=True)
 class Clamp:
-    """What is done to a path, from which step on, and until when.
+    """An intervention on a path, a head or a layer, from one step of training until another.
 
     Attributes:
-        path: which attention; or which head, or layer, for the kinds of `hopscope.interventions.parts`.
-        kind: `ideal`, every row of its query role that finds a target is the path's ideal row; `off`, its entries are
-            0, and what is left of each such row is scaled up to sum to 1. Of a head `previous`, it attends to the
-            token before; `copied`, the model answers with its attention. Of a head or a layer `silent`, it writes
-            nothing; `preserved`, nor does it, but patterns stay. Of a layer `perfect`, it does what an induction head
-            needs.
-        step: number of updates after which it begins; 0 is from the start.
-        until: number of updates after which it is released; None: never.
+        path: the path; or the head or layer, for the kinds of `hopscope.interventions.parts`.
+        kind: `ideal`: every row of the query role that has a target is the path's ideal row. `off`: the path's entries
+            are 0, and the rest of each such row is rescaled to sum to 1. For a head, `previous`: it attends to the
+            previous token; `copied`: the model answers with the head's attention. For a head or layer, `silent`: it
+            writes nothing; `preserved`: it writes nothing, but all patterns stay as they are with it. For a layer,
+            `perfect`: it writes exactly what an induction head needs.
+        step: the number of updates after which it begins; 0 is from the start.
+        until: the number of updates after which it ends; None: never.
     """
 
     path: Path | Part
@@ -73,10 +73,10 @@ class Clamp:
     @classmethod
     def parse(cls, text: str) -> Clamp:
         """The clamp written `L1H0 value[1]->key[1] ideal@200`. Raises BadInput."""
-        found = re.fullmatch(r"(.*\S)\s+(\S+)@(\S*)", text.strip())
-        if not found:
+        match = re.fullmatch(r"(.*\S)\s+(\S+)@(\S*)", text.strip())
+        if not match:
             raise BadInput(f"a clamp must be written such as '{EXAMPLE}'; got {text!r}")
-        written, kind, step = found.groups()
+        written, kind, step = match.groups()
         part = Part.parse(written)
         fitting: list[Kind] = [name for name, of in PARTS.items() if part is not None and part.word in of]
         allowed = {name: name for name in (fitting if part else KINDS)}
@@ -97,7 +97,7 @@ class Clamp:
 
 
 def parse_clamps(text: str) -> tuple[Clamp, ...]:
-    """Clamps separated by semicolons, in order of their steps. Raises BadInput, also for two of one path and step."""
+    """Clamps separated by semicolons, ordered by step. Raises BadInput, also for two clamps of one path and step."""
     clamps = [Clamp.parse(part) for part in text.split(";") if part.strip()]
     clamps.sort(key=lambda clamp: (clamp.step, isinstance(clamp.path, Part), clamp.path))
     for one, other in pairwise(clamps):
@@ -107,13 +107,13 @@ def parse_clamps(text: str) -> tuple[Clamp, ...]:
 
 
 def in_force(clamps: Iterable[Clamp], step: int) -> tuple[Clamp, ...]:
-    """Those that hold after `step` updates. Of two clamps of one path the later takes over at its step, for good."""
+    """The clamps in force after `step` updates. Of two clamps of one path, the later replaces the earlier for good."""
     newest = {clamp.path: clamp for clamp in sorted(clamps, key=lambda clamp: clamp.step) if clamp.step <= step}
     return tuple(clamp for clamp in newest.values() if clamp.until is None or step < clamp.until)
 
 
 def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> None:
-    """Raise BadInput for a clamp whose head or role is not there, or whose path occurs in no sequence of the task."""
+    """Raise BadInput for a clamp whose head or role does not exist, or whose path occurs in no sequence of the task."""
     for clamp in clamps:
         path = clamp.path
         architecture.check_head(path.layer, path.head, f"clamp '{clamp}'")
@@ -128,9 +128,9 @@ def check_clamps(clamps: Iterable[Clamp], task: Task, architecture: Shape) -> No
             raise BadInput(f"clamp '{clamp}': no {path.query} sees a {path.key} of {path.chain} chain in this task")
 
 
-@lru_cache(maxsize=1024)  # an experiment asks it of every one of its configurations
+@lru_cache(maxsize=1024)  # an experiment checks each of its configurations
 def occurs(task: Task, query: str, key: str, chain: Relation, causal: bool) -> bool:
-    """Whether in a few draws some query sees a key of such a chain. Raises BadInput for a role that is not there."""
+    """Whether in `DRAWS` sequences a query position sees such a key position. Raises BadInput for unknown roles."""
     sees = visible(task.n_positions, causal)
     return any(bool((task.sample(1, n).roles.pairs(query, key, chain) & sees).any()) for n in range(DRAWS))
 
@@ -139,15 +139,14 @@ def occurs(task: Task, query: str, key: str, chain: Relation, causal: bool) -> b
 class Clamped:
     """One layer's pattern under clamps, as a function of the actual pattern.
 
-    It holds tensors alone, made before the forward pass, so that a compiled block takes it without being compiled
-    anew for every batch.
+    It holds only tensors, made before the forward pass, so that a compiled block is not recompiled for every batch.
 
     Attributes:
-        ideal: the rows that are prescribed; 0 in rows that are not. None if no path is held ideal.
-        off: the entries that are taken away. None if there are none.
-        otherwise: the rows that stand in where nothing is left of one: the null pattern without those entries, scaled
-            up to sum to 1; 0 where that leaves nothing either, so that the head writes nothing there.
-        normalised: whether rows sum to 1; if not, entries are taken away and the rest stays as it is.
+        ideal: the prescribed rows, 0 elsewhere; None if no path is held ideal.
+        off: the entries to remove; None if there are none.
+        otherwise: replacements for rows of which nothing is left: the null pattern without the removed entries,
+            rescaled to sum to 1; 0 if nothing is left of that either, so that the head writes nothing there.
+        normalised: whether rows sum to 1. If not, entries are removed without rescaling.
     """
 
     ideal: Float[Tensor, "batch head query key"] | None
@@ -156,7 +155,7 @@ class Clamped:
     normalised: bool
 
     def __call__(self, actual: Tensor) -> Tensor:
-        """The pattern with its clamped rows; every other row has the very bits of the actual one."""
+        """The clamped pattern; rows without a clamp are bit-identical to the actual ones."""
         pattern = actual
         if self.ideal is not None:
             pattern = torch.where(self.ideal.any(-1, keepdim=True), self.ideal.to(actual.dtype), pattern)
@@ -180,18 +179,18 @@ def clamped(
     ideal_over: str = "even",
     normalised: bool = True,
 ) -> Clamped:
-    """What the clamps of one layer make of its pattern.
+    """One layer's pattern as its clamps change it.
 
-    Where a head has paths of both kinds, ideal rows are written first, then entries taken away.
+    Where a head has paths of both kinds, ideal rows are written first, then entries are removed.
 
     Args:
-        clamps: of that layer; none whose roles these sequences lack.
-        roles: of the sequences.
+        clamps: clamps of that layer, all of whose roles occur in these sequences.
+        roles: the roles of the sequences.
         sees: what the mask allows.
-        n_heads: heads of the layer.
+        n_heads: the number of heads of the layer.
         null_pattern: the task's, one of `hopscope.interventions.patterns.NULLS`.
         ideal_over: the task's: where several positions hold a key role, `even` or `latest`.
-        normalised: whether the pattern's rows sum to 1, as softmax's do and those of linear attention do not.
+        normalised: whether the pattern's rows sum to 1, as those of softmax do and those of linear attention do not.
     """
     shape = (len(roles.chain), n_heads, *sees.shape)
     held = paths(clamps, "ideal")
@@ -213,20 +212,20 @@ def clamped(
 
 
 def paths(clamps: Iterable[Clamp], kind: PathKind) -> list[Path]:
-    """The paths that are clamped so."""
+    """The paths with clamps of this kind."""
     return [clamp.path for clamp in clamps if clamp.kind == kind and isinstance(clamp.path, Path)]
 
 
 def parts(clamps: Iterable[Clamp], kind: PartKind) -> list[Part]:
-    """The heads and layers that are clamped so."""
+    """The heads and layers with clamps of this kind."""
     return [clamp.path for clamp in clamps if clamp.kind == kind and isinstance(clamp.path, Part)]
 
 
 def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> Replacements:
-    """What a forward pass on this batch must `replace` so that the clamps hold; their steps are not looked at.
+    """The `replace` argument of a forward pass on this batch under these clamps, whatever their steps.
 
-    Clamps for which one pass is not enough (`held`, `answers`) are left out. A clamp whose roles the batch lacks,
-    because a curriculum asked for fewer hops, has nothing to hold there.
+    Clamps that need more than one pass (`held`, `answers`) are left out. A clamp whose roles the batch lacks, because a
+    curriculum asked for fewer hops, has no effect there.
 
     >>> model(batch.inputs, replace=replacements(clamps, batch, model.architecture))  # doctest: +SKIP
     """
@@ -253,12 +252,12 @@ def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> 
 
 
 def there_are(path: Path | Part, roles: Roles) -> bool:
-    """Whether it is a path whose roles occur."""
+    """Whether this is a path whose roles occur."""
     return isinstance(path, Path) and {path.query, path.key} <= {*roles.names, *roles.attended}
 
 
 def held(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Replacements:
-    """As `replacements`, with the clamps for which the model itself must be asked first: `perfect`, `preserved`."""
+    """As `replacements`, with `perfect` and `preserved` clamps, which take further forward passes."""
     chosen = list(clamps)
     replace = replacements(chosen, batch, model.architecture)
     for part in parts(chosen, "perfect"):
@@ -268,7 +267,7 @@ def held(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Replacements:
 
 
 def answers(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Tensor:
-    """What the model answers on this batch while the clamps hold, `copied` among them: (batch, query, output)."""
+    """The model's outputs on this batch under the clamps, `copied` included: (batch, query, output)."""
     chosen = list(clamps)
     replace = held(chosen, model, batch)
     for part in parts(chosen, "copied"):

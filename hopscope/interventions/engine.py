@@ -1,8 +1,8 @@
 """An engine that runs a model's blocks on some sequences, under many interventions.
 
-- What nobody reads is left out: queries and keys of layers whose patterns are set whatever they are, and the last layer
-  where no answer is read off (`hopscope.models.base_sparing`).
-- What the model as it is has told already is not computed again (`AsItIs`), nor what interventions have in common
+- Unread activations are not computed: queries and keys of layers whose patterns are replaced without being read, and
+  the last layer away from query positions (`hopscope.models.base_sparing`).
+- The clean run is cached (`AsItIs`), and so are the layers that interventions share
   (`hopscope.interventions.branches`).
 """
 
@@ -23,14 +23,14 @@ from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 
 STREAM, PATTERN = "hook_resid_pre", "attn.hook_pattern"
-#: Sequences in one forward pass, at most.
+#: Most sequences in one forward pass.
 TILE = 512
-#: Bytes of a layer's widest activation in one pass: enough to keep two cores busy, few enough to stay in their caches.
+#: Bytes of a layer's widest activation in one pass: enough for two cores, and small enough for their caches.
 CACHED = 2**22
 
 
 def tile_for(model: Model, batch: Batch) -> int:
-    """Sequences in one forward pass of a model."""
+    """The number of sequences in one forward pass of a model."""
     shape = model.architecture
     width = shape.d_model * (4 if shape.mlp else 1)
     return max(1, min(TILE, CACHED // max(1, 4 * width * batch.inputs.shape[1])))
@@ -38,12 +38,12 @@ def tile_for(model: Model, batch: Batch) -> int:
 
 @dataclass(frozen=True)
 class AsItIs:
-    """A pass of the model as it is.
+    """The clean run: a forward pass without interventions.
 
     Attributes:
-        outputs: its answers.
-        streams: the residual stream before every layer; none of a model that has to begin at the bottom.
-        patterns: every layer's.
+        outputs: the model's outputs.
+        streams: the residual stream before every layer; empty for a model that must start at the first layer.
+        patterns: the attention patterns of every layer.
     """
 
     outputs: Float[Tensor, "batch query output"]
@@ -51,22 +51,22 @@ class AsItIs:
     patterns: list[Float[Tensor, "batch head query key"]]
 
     def part(self, some: slice) -> AsItIs:
-        """The same of some sequences alone."""
+        """The clean run of some of the sequences."""
         return AsItIs(self.outputs[some], [x[some] for x in self.streams], [x[some] for x in self.patterns])
 
 
 class Intervention:
-    """What becomes of a model's activations, layer by layer."""
+    """A change of a model's activations, layer by layer."""
 
     @property
     def first_layer(self) -> float:
-        """The first layer that may change."""
+        """The first layer that it may change."""
         return 0
 
     def key(self, layer: int) -> Hashable:
-        """None where a layer stays as it is, else a value: interventions of equal keys do the same to a layer.
+        """None for a layer that it leaves alone, else a value: interventions of equal keys do the same to the layer.
 
-        What such interventions have in common is computed once. By default one is like no other.
+        What such interventions share is computed once. By default no two are equal.
         """
         return None if layer < self.first_layer else id(self)
 
@@ -75,30 +75,30 @@ C = TypeVar("C", bound=Intervention)
 
 
 class Engine(ABC, Generic[C]):
-    """A model on a set of sequences.
+    """Runs a model on a set of sequences under interventions.
 
     Args:
-        model: whose activations are changed.
-        batch: the sequences, with a task whose roles are known.
-        tile: sequences per forward pass, all changes together; by default as many as stay in a processor's cache.
+        model: the model.
+        batch: the sequences, of a task with known roles.
+        tile: sequences per forward pass, all interventions together; by default as many as fit a processor's cache.
     """
 
     def __init__(self, model: Model, batch: Batch, tile: int | None = None):
         self.model, self.batch = model, batch
         self.tile = tile_for(model, batch) if tile is None else tile
-        self.forwards = 0.0  # forward passes over the whole set, those of its parts by their share; for the accounts
-        self.counted: Callable[[float], None] = lambda passes: None  # a part tells the whole
+        self.forwards = 0.0  # over the whole set; passes over a part count in proportion
+        self.counted: Callable[[float], None] = lambda passes: None  # a part reports to its whole
 
     @abstractmethod
     def changed(self, changes: Sequence[C], start: int = 0, stop: int | None = None) -> dict[str, Replacement]:
-        """What becomes of some layers' activations, with a change for each copy of the sequences.
+        """Replacements for layers `start` to `stop`, with one intervention for each copy of the sequences.
 
-        Replacements that do not look at a pattern are `Blind`: it then need not be computed.
+        A replacement that does not read the pattern is `Blind`; that pattern need not be computed.
         """
 
     @cached_property
     def as_it_is(self) -> AsItIs:
-        """The model as it is, with all that later passes need of it."""
+        """The clean run, with the activations that later passes reuse; computed once."""
         names = {short: [f"blocks.{layer}.{short}" for layer in self.layers] for short in (STREAM, PATTERN)}
         read = names[PATTERN] + (names[STREAM] if self.model.starts_at_layers else [])
         with torch.no_grad():
@@ -108,11 +108,11 @@ class Engine(ABC, Generic[C]):
 
     @property
     def known(self) -> AsItIs | None:
-        """The same, if it has been run."""
+        """The clean run, if it has been computed."""
         return self.__dict__.get("as_it_is")
 
     def count(self, passes: float) -> None:
-        """Note forward passes over its sequences, in the accounts of what it is a part of, too."""
+        """Count forward passes over these sequences, also for the engine that this one is a part of."""
         self.forwards += passes
         self.counted(passes)
 
@@ -124,7 +124,7 @@ class Engine(ABC, Generic[C]):
         stop: int | None = None,
         cache: Sequence[str] = (),
     ) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Some layers, for copies of the sequences: the stream after them or the answers; and activations."""
+        """Run layers `start` to `stop` on copies of the sequences; returns their stream or outputs, and a cache."""
         last = stop is None or stop == len(self.layers)
         at, model = self.batch.task.query_positions if last else None, self.model
         if isinstance(model, Transformer) and type(model).forward is Transformer.forward:
@@ -133,8 +133,8 @@ class Engine(ABC, Generic[C]):
         where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})
         if not cache:
             return model(stream, replace=replace, at=at, **where), {}
-        found: tuple[Tensor, Cache] = model(stream, replace=replace, cache=list(cache), at=at, **where)
-        return found
+        outputs: tuple[Tensor, Cache] = model(stream, replace=replace, cache=list(cache), at=at, **where)
+        return outputs
 
     @property
     def layers(self) -> range:

@@ -1,7 +1,7 @@
-"""Clamps of whole heads and layers: what Singh et al. call optogenetics (ICML 2024, arXiv:2404.07129, section 4).
+"""Clamps of whole heads and layers, which Singh et al. call optogenetics (ICML 2024, arXiv:2404.07129, section 4).
 
-Where a clamp of a path holds some rows of a pattern, these hold all that a head or a layer does. Some cost more than
-one forward pass, for they let a model answer with one part of what it computes and leave another as it was.
+A clamp of a path fixes some rows of a pattern; these fix all that a head or a layer does. Some take more than one
+forward pass, because part of the computation must stay as it is without the clamp.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hopscope.models.base import Model, Replacements, Shape
 from hopscope.tasks.base import Batch, Task, TokenTask
 
 PartKind = Literal["previous", "silent", "preserved", "copied", "perfect"]
-#: What each kind can be said of.
+#: The units that each kind applies to.
 PARTS: dict[PartKind, tuple[str, ...]] = {
     "previous": ("head",),
     "silent": ("head", "layer"),
@@ -29,9 +29,9 @@ PARTS: dict[PartKind, tuple[str, ...]] = {
     "copied": ("head",),
     "perfect": ("layer",),
 }
-ALL = -1  # of the heads of a layer
+ALL = -1  # stands for all heads of a layer
 SHORT = re.compile(r"L([0-9]{1,9})(?:H([0-9]{1,9}))?")
-LEAST = 1e-30  # attention whose logarithm is taken for that of none
+LEAST = 1e-30  # smaller attention is raised to this before the logarithm
 
 
 @dataclass(frozen=True, order=True)
@@ -46,23 +46,23 @@ class Part:
 
     @property
     def word(self) -> str:
-        """Which of the two it is."""
+        """`layer` or `head`."""
         return "layer" if self.head == ALL else "head"
 
     @property
     def heads(self) -> slice:
-        """The heads it is, among those of its layer."""
+        """The index of its heads within the layer."""
         return slice(None) if self.head == ALL else slice(self.head, self.head + 1)
 
     @classmethod
     def parse(cls, text: str) -> Part | None:
-        """The part written `L1H0` or `L0`; None if it is none."""
-        found = SHORT.fullmatch(text.strip())
-        return found and cls(int(found[1]), ALL if found[2] is None else int(found[2]))
+        """The part written `L1H0` or `L0`; None for any other text."""
+        match = SHORT.fullmatch(text.strip())
+        return match and cls(int(match[1]), ALL if match[2] is None else int(match[2]))
 
 
 def check_part(part: Part, kind: str, task: Task, architecture: Shape) -> None:
-    """Raise BadInput where a part cannot be clamped so."""
+    """Raise BadInput if a part cannot be clamped in this way."""
     if kind == "perfect" and part.layer == architecture.n_layers - 1:
         raise BadInput("the last layer cannot be perfect, for no later one reads it")
     if kind == "copied" and not (isinstance(task, TokenTask) and len(task.hop_names) == 1):
@@ -70,14 +70,14 @@ def check_part(part: Part, kind: str, task: Task, architecture: Shape) -> None:
 
 
 def previous(sees: Tensor) -> Float[Tensor, "query key"]:
-    """Every position attends to the one before it, the first to itself."""
+    """The pattern in which every position attends to the one before it, and the first to itself."""
     n = len(sees)
     places = (torch.arange(n, device=sees.device) - 1).clamp(min=0)
     return torch.nn.functional.one_hot(places, n).float()
 
 
 def silenced(parts: Iterable[Part]) -> Replacements:
-    """Heads that write nothing: what they mix of their values is 0."""
+    """Replacements under which these heads write nothing: their weighted values are 0."""
 
     def without(chosen: list[Part], z: Tensor) -> Tensor:
         kept = torch.ones(z.shape[2], 1, dtype=z.dtype, device=z.device)
@@ -92,21 +92,21 @@ def silenced(parts: Iterable[Part]) -> Replacements:
 
 
 def patterns_of(model: Model, batch: Batch, replace: Replacements, start: int = 0) -> dict[str, Tensor]:
-    """The patterns of all layers from `start` on, under replacements."""
+    """The attention patterns of all layers from `start` on, under replacements."""
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(start, model.architecture.n_layers)]
     cache = model(batch.inputs, replace=replace, cache=names)[1]
     return {name: cache[name] for name in names}
 
 
 def preserved(model: Model, batch: Batch, parts: Iterable[Part], replace: Replacements) -> Replacements:
-    """Heads that write nothing, while every pattern stays as it is with what they write."""
+    """Replacements under which heads write nothing, while every pattern stays as it is when they do write."""
     return {**replace, **patterns_of(model, batch, replace), **silenced(parts)}
 
 
 def perfect(model: Model, batch: Batch, layer: int, replace: Replacements) -> Replacements:
-    """A first layer without fault: later patterns find at every position the token before it, and nothing else.
+    """A perfect previous-token layer: later patterns are computed as if every position held the previous token alone.
 
-    Later values are of the stream as it was before the layer, so that nothing of what it writes interferes. First
+    Later values are computed from the stream before the layer, so that what the layer writes does not interfere. First
     positions and queries keep their own token (Singh et al., `perfect_prev_token_input`).
     """
     before, after = f"blocks.{layer}.hook_resid_pre", f"blocks.{layer}.hook_resid_post"
@@ -118,9 +118,9 @@ def perfect(model: Model, batch: Batch, layer: int, replace: Replacements) -> Re
 
 
 def copied(model: Model, batch: Batch, part: Part, replace: Replacements) -> Float[Tensor, "batch query output"]:
-    """Answers read off a head's pattern: an answer's logit is the logarithm of the attention on where it is shown.
+    """Outputs read from a head's pattern: the logit of an answer is the log of the attention to where it is shown.
 
-    Up to what a softmax over them ignores, these are the head's scores before its softmax.
+    Up to a constant, which the softmax over answers ignores, these are the head's scores before its softmax.
     """
     task = batch.task
     assert isinstance(task, TokenTask)

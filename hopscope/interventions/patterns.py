@@ -1,7 +1,7 @@
-"""Attention patterns made by hand: the ideal pattern of a path, and those that stand for a head that does nothing.
+"""Constructed attention patterns: the ideal pattern of a path, and null patterns, of a head that does nothing.
 
-They replace what a head computed, to learn what it is needed for (Musat, ICLR 2025, appendix E); docs/contracts.md has
-the words. Rows are attending positions and sum to 1.
+They replace what a head computed, to see what it is needed for (Musat, ICLR 2025, appendix E). docs/contracts.md
+defines the words. Rows are attending positions and sum to 1.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 
-#: Patterns of a head that does nothing: even over all that a position sees; itself alone.
+#: Null patterns: uniform over all that a position sees; identity, on the position itself.
 NULLS = ("uniform", "identity")
 
 
 def visible(n_positions: int, causal: bool, device: torch.device | str | None = None) -> Bool[Tensor, "query key"]:
-    """Which positions a position may attend to."""
+    """Which positions each position may attend to."""
     everything = torch.ones(n_positions, n_positions, dtype=torch.bool, device=device)
     return everything.tril() if causal else everything
 
 
 def null(kind: str, sees: Bool[Tensor, "query key"]) -> Float[Tensor, "query key"]:
-    """The pattern of a head that does nothing. Raises BadInput for a kind that is not in `NULLS`."""
+    """A null pattern. Raises BadInput for a kind that is not in `NULLS`."""
     if kind not in NULLS:
         raise BadInput(f"a null pattern must be one of {', '.join(NULLS)}; got {kind!r}")
     chosen = sees if kind == "uniform" else torch.eye(len(sees), dtype=torch.bool, device=sees.device)
@@ -37,12 +37,12 @@ def null(kind: str, sees: Bool[Tensor, "query key"]) -> Float[Tensor, "query key
 def ideal(
     path: Path, roles: Roles, sees: Bool[Tensor, "query key"], several: str = "even"
 ) -> tuple[Float[Tensor, "batch query key"], Bool[Tensor, "batch query"]]:
-    """The rows that a path prescribes, and for which positions it does: holders of its query role with a target.
+    """A path's ideal rows, and the positions that have one: holders of its query role with a visible target.
 
     Args:
-        path: its layer and head are not looked at.
-        roles: of the sequences.
-        sees: what the mask allows; targets that it hides are none.
+        path: the path; its layer and head are ignored.
+        roles: the roles of the sequences.
+        sees: what the mask allows; hidden targets do not count.
         several: where several positions hold the key role, `even` attends to all of them, `latest` to the last.
     """
     targets = roles.pairs(path.query, path.key, path.chain) & sees
@@ -63,12 +63,12 @@ def prescribed(
     """One layer's pattern with the rows of some paths ideal.
 
     Args:
-        base: the rows of all other positions; it is not changed.
-        paths: of that layer. Paths of one head and query role share the row: by their weights, if they have any, which
-            may differ from position to position; else evenly.
-        roles: of the sequences.
+        base: the rows of all other positions; not modified.
+        paths: paths of that layer. Paths of one head and query role share the row: by their weights, which may differ
+            between positions, or else evenly.
+        roles: the roles of the sequences.
         sees: what the mask allows.
-        several: as `ideal` has it.
+        several: as for `ideal`.
     """
     weights = paths if isinstance(paths, Mapping) else dict.fromkeys(paths, 1.0)
     if not weights:

@@ -1,12 +1,12 @@
-"""LASER: feed-forward weights cut to their greatest singular values (Sharma, Ash and Misra, 2023, arXiv:2312.13558).
+"""LASER: feed-forward weights truncated to their largest singular values (Sharma et al., 2023, arXiv:2312.13558).
 
-Of a layer's feed-forward matrices only the best approximation of low rank is kept, as long as a `with` lasts:
+A layer's feed-forward matrices are replaced by their best approximation of low rank within a `with` block:
 
     laser = Laser(model)
     with laser(layers=[27], share=0.01):
-        ...  # the model answers with 1 % of the rank of layer 27's feed-forward matrices
+        ...  # the model runs with 1 % of the rank of layer 27's feed-forward matrices
 
-It knows the matrices by their names, so the model may be one of ours or a causal language model of Hugging Face's.
+Matrices are recognised by their names, so the model may be ours or a causal language model of Hugging Face.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ FEED_FORWARD = re.compile(r"(?:^|\.)(?:blocks|layers|h)\.(\d+)\.(?:mlp|feed_forw
 
 
 class Laser:
-    """Truncates the feed-forward weights of one model. Decompositions are made once, so that many ranks cost little.
+    """Truncates the feed-forward weights of one model. Decompositions are cached, so trying many ranks is cheap.
 
     Args:
-        model: with layers in a row, each with a feed-forward part. Raises BadInput if it has none.
+        model: a stack of layers, each with a feed-forward part. Raises BadInput if it has none.
     """
 
     def __init__(self, model: nn.Module):
         self.weights: dict[int, dict[str, nn.Parameter]] = {}
         for name, parameter in model.named_parameters():
-            if found := FEED_FORWARD.search(name):
-                self.weights.setdefault(int(found[1]), {})[name] = parameter
+            if match := FEED_FORWARD.search(name):
+                self.weights.setdefault(int(match[1]), {})[name] = parameter
         if not self.weights:
             raise BadInput("this model has no feed-forward weights to truncate; choose one with MLPs")
         self.decomposed: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
@@ -49,10 +49,10 @@ class Laser:
 
     @contextmanager
     def __call__(self, layers: Collection[int], share: float, matrix: str | None = None) -> Iterator[None]:
-        """Within it, these layers' matrices have a share (0–1) of their rank; at 0 the layers add nothing at all.
+        """Context in which these layers' matrices have a share (0–1) of their rank; at 0 the layers add nothing.
 
-        LASER leaves biases as they are. So do we, but at 0, where what stays would not be a removal. With `matrix`,
-        the last part of a name such as `W_in`, that matrix alone is truncated.
+        Biases stay, as in LASER, except at 0, where they are removed too. With `matrix`, the last part of a name such
+        as `W_in`, only that matrix is truncated. Raises BadInput for a share, layer or matrix that does not exist.
         """
         if not 0 <= share <= 1:
             raise BadInput(f"the share of the rank must be from 0 to 1; got {share}")
@@ -76,7 +76,7 @@ class Laser:
                     weight.copy_(before[name])
 
     def truncated(self, name: str, weight: Tensor, share: float) -> Tensor:
-        """A weight with that share of its rank, rounded down; a bias as it is."""
+        """A weight with that share of its rank, rounded down; a bias is returned unchanged."""
         if share == 0:
             return torch.zeros_like(weight)
         if weight.ndim < 2 or share == 1:
@@ -87,7 +87,7 @@ class Laser:
 
 
 def decomposed(weight: Float[Tensor, "row column"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Left vectors, singular values from the greatest, right vectors."""
+    """Left singular vectors, singular values in descending order, right singular vectors."""
     left, values, right = torch.linalg.svd(weight.detach().float(), full_matrices=False)
     return left, values, right
 

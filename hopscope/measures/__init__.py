@@ -1,4 +1,4 @@
-"""Measures: what can be said of a model on a batch in a few numbers. One function per file, named like it."""
+"""Measures: a few numbers that describe a model on a batch. One function per file, with the file's name."""
 
 from hopscope.measures.base import Observation, observe
 

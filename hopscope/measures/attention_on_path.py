@@ -16,9 +16,9 @@ def attention_on_path(seen: Observation) -> dict[str, float]:
     Only paths that can exist in the task, and that the mask allows to carry any attention, are listed.
     """
     names, attended = seen.batch.roles.names, seen.batch.roles.attended
-    found = {}
+    attention_by_path = {}
     for layer in range(seen.model.architecture.n_layers):
         strengths = seen.batch.roles.strengths(seen.cache["pattern", layer])
         for r, h, q, k in (strengths > 0).nonzero().tolist():
-            found[str(Path(layer, h, names[q], attended[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
-    return found
+            attention_by_path[str(Path(layer, h, names[q], attended[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
+    return attention_by_path

@@ -1,7 +1,8 @@
-"""What a measure sees: a model, a batch, and the one forward pass that all measures of them share; and what it needs.
+"""What a measure gets, and what it states: an `Observation` of a model on a batch, a range, and needs.
 
-A measure is a function of an `Observation` that returns numbers by name. Its file states in `RANGE` the lowest and
-highest value that they can take, and in `NEEDS` what it needs of a task and a model, where it needs anything.
+A measure is a function of an `Observation` that returns numbers by name. All measures of an observation share its
+forward passes. A measure's file states in `RANGE` the lowest and highest possible value, and in `NEEDS` what it needs
+of a task and a model, if anything.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from hopscope.tasks.base_regression import RegressionTask
 
 
 class Observation:
-    """A model seen on a batch. A forward pass is made when it is first needed, without gradients.
+    """A model on a batch. Forward passes run when they are first needed, without gradients.
 
-    With `replace`, it is the model with these activations replaced that is seen.
+    With `replace`, these activations are replaced.
     """
 
     def __init__(self, model: Model, batch: Batch, replace: Replacements | None = None):
@@ -34,49 +35,49 @@ class Observation:
 
     @property
     def task(self) -> Task:
-        """What the batch was drawn from."""
+        """The task that the batch was drawn from."""
         return self.batch.task
 
     @cached_property
     def outputs(self) -> Float[Tensor, "batch query output"]:
-        """The model's answers at the query positions."""
+        """The model's outputs at the query positions."""
         with torch.no_grad():
             return self.model(self.batch.inputs, at=self.task.query_positions, replace=self.replace)
 
     @cached_property
     def cache(self) -> Cache:
-        """The pattern of every layer."""
+        """The attention patterns of all layers."""
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(self.model.architecture.n_layers)]
         with torch.no_grad():
             return self.model(self.batch.inputs, cache=names, replace=self.replace)[1]
 
     @cached_property
     def activations(self) -> Cache:
-        """Every activation, by name: `seen.activations["resid_post", 2]`, or under its whole name."""
+        """Every activation, by name: `seen.activations["resid_post", 2]`, or its full name."""
         with torch.no_grad():
             return self.model(self.batch.inputs, cache=True, replace=self.replace)[1]
 
     def patterns(self) -> list[tuple[str, Float[Tensor, "batch query key"]]]:
         """The pattern of every head with its short name: `L0H0`, `L0H1`, …"""
-        found = []
+        patterns = []
         for layer in range(self.model.architecture.n_layers):
             for head, pattern in enumerate(self.cache["pattern", layer].unbind(1)):
-                found.append((f"L{layer}H{head}", pattern))
-        return found
+                patterns.append((f"L{layer}H{head}", pattern))
+        return patterns
 
 
 def observe(model: Model, batch: Batch) -> Observation:
-    """A model seen on a batch, for any measure: `hop_loss(observe(model, batch))`."""
+    """An observation of a model on a batch, for any measure: `hop_loss(observe(model, batch))`."""
     return Observation(model, batch)
 
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a measure needs.
+    """A condition on task and model that a measure needs.
 
     Attributes:
-        words: what, behind "needs".
-        met: whether a task and a model's shape have it.
+        words: the condition as it follows "needs".
+        met: whether a task and a model's shape meet it.
     """
 
     words: str
@@ -92,32 +93,32 @@ residual_stream = Need("a model with a residual stream", lambda task, shape: sha
 
 
 def roles(*names: str) -> Need:
-    """A task in which these roles occur."""
+    """The need of a task in which these roles occur."""
     return Need(f"a task with the roles {', '.join(names)}", lambda task, _: set(names) <= set(roles_of(task)))
 
 
-@lru_cache(maxsize=1024)  # a draw takes a hundred times as long as the rest of what checks a configuration
+@lru_cache(maxsize=1024)  # a draw takes a hundred times as long as the other checks of a configuration
 def roles_of(task: Task) -> tuple[str, ...]:
-    """The roles of a task's positions."""
+    """The names of the roles of a task's positions."""
     return tuple(task.sample(1, 0).roles.names)
 
 
 def unmet(name: str, task: Task, shape: Shape) -> str | None:
-    """What a measure needs and a task or model lacks, in words; None if it applies. Raises BadInput for no measure."""
+    """The first need that is not met, in words; None if the measure applies. Raises BadInput for an unknown measure."""
     needs: tuple[Need, ...] = getattr(catalogue.module("measures", name), "NEEDS", ())
     return next((need.words for need in needs if not need.met(task, shape)), None)
 
 
 def numbers_of(name: str, seen: Observation) -> dict[str, float]:
-    """What a measure makes of what is seen. Raises BadInput if that is anything but numbers by name."""
-    found = catalogue.find("measures", name)(seen)
-    if not isinstance(found, dict) or not all(isinstance(value, int | float) for value in found.values()):
-        raise BadInput(f"the measure {name} must return numbers by name, such as {{'score': 0.5}}; got {found!r:.60}")
-    return found
+    """A measure's numbers on an observation. Raises BadInput if it returns anything but numbers by name."""
+    numbers = catalogue.find("measures", name)(seen)
+    if not isinstance(numbers, dict) or not all(isinstance(value, int | float) for value in numbers.values()):
+        raise BadInput(f"the measure {name} must return numbers by name, such as {{'score': 0.5}}; got {numbers!r:.60}")
+    return numbers
 
 
 def check_needs(names: list[str], task: Task, shape: Shape) -> None:
-    """Raise BadInput for a measure that does not apply."""
+    """Raise BadInput for a measure whose needs the task or the model does not meet."""
     for name in names:
         if lacking := unmet(name, task, shape):
             raise BadInput(f"measure {name} needs {lacking}; leave it out for {task.name()} and {shape.name()}")

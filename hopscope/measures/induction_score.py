@@ -1,4 +1,4 @@
-"""Induction score (Olsson et al., 2022; Song et al., 2024): attention from a query to what its fact gives."""
+"""Induction score (Olsson et al., 2022; Song et al., 2024): attention from a query to the value of its fact."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ NEEDS = (attention, roles("query", "value[1]"))
 
 
 def induction_score(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) from `query` to `value[1]` of the same chain, per head, where there is one.
+    """Mean attention (0–1) from `query` to `value[1]` of the same chain, per head.
 
-    It is the induction head's signature, read off the task's own roles. Empty if no query of the batch has one.
+    This is the signature of an induction head, in terms of the task's roles. Empty if no query of the batch has such a
+    value.
     """
     wanted = seen.batch.roles.pairs("query", "value[1]", "same")  # batch query key
     rows = wanted.any(-1)

@@ -1,7 +1,7 @@
-"""Attention by lag: how far from where its token stood before does a query look? (Ji-An et al., 2024, arXiv:2405.14992)
+"""Attention by lag: distance of what a query attends to from its token's earlier position (Ji-An et al., 2024).
 
-The lag curve of a head is its conditional response probability in the words of free recall: lag 0 is the token's
-earlier place, +1 what followed it (an induction head), −1 what came before.
+The paper is arXiv:2405.14992. The lag curve of a head is the conditional response probability of free recall: lag 0 is
+the token's earlier position, +1 the position after it (an induction head), −1 the position before it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ GREATEST = 8  # lags on either side, as in the authors' code
 
 
 def lag_attention(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) from `query` to the place `lag` behind `key[1]` of its chain, `L1H0 +1`, per head and lag.
+    """Mean attention (0–1) from `query` to the position `lag` after `key[1]` of its chain, `L1H0 +1`, per head and lag.
 
-    The mean is over the queries for which there is such a place, not after themselves; a lag at which there is none is
-    left out.
+    The mean is over the queries that have such a position, not after themselves; a lag for which none has is left out.
     """
     wanted = seen.batch.roles.pairs("query", "key[1]", "same")
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for name, pattern in seen.patterns():
         curve = by_lag(pattern, wanted)
-        found |= {f"{name} {lag:+d}": value for lag, value in curve.items() if value == value}
-    return found
+        shares |= {f"{name} {lag:+d}": value for lag, value in curve.items() if value == value}
+    return shares
 
 
 def by_lag(
     pattern: Float[Tensor, "batch query key"], earlier: Bool[Tensor, "batch query key"], greatest: int = GREATEST
 ) -> dict[int, float]:
-    """Mean attention by lag from the places `earlier`; NaN where no query has such a place."""
+    """Mean attention by lag from the positions `earlier`; NaN where no query has such a position."""
     row, query, place = earlier.nonzero(as_tuple=True)
     curve = {}
     for lag in range(-greatest, greatest + 1):
@@ -45,6 +44,6 @@ def by_lag(
 
 
 def by_offset(pattern: Float[Tensor, "batch query key"], greatest: int = GREATEST) -> dict[int, float]:
-    """Mean attention to the place so far back, from 0; over all queries that have such a place."""
+    """Mean attention to the position `offset` back, from 0 to `greatest`, over all queries that have one."""
     n = min(greatest, pattern.shape[-1] - 1)
     return {offset: float(torch.diagonal(pattern, -offset, -2, -1).mean()) for offset in range(n + 1)}

@@ -1,4 +1,4 @@
-"""Prefix-matching score (Olsson et al., 2022): attention to what followed the same symbol earlier, anywhere."""
+"""Prefix-matching score (Olsson et al., 2022): attention to positions that follow the same symbol."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NEEDS = (attention, several_positions, symbols)
 def prefix_score(seen: Observation) -> dict[str, float]:
     """Mean attention (0–1) from a position to all earlier ones that directly follow the same symbol, per head.
 
-    Unlike the induction score it asks the contents and not the roles: it is taken over every position whose symbol
-    stood somewhere before. Empty if there is none, which cannot be in a retrieval task.
+    Unlike the induction score it depends on the symbols, not on roles: it covers every position whose symbol occurred
+    before. Empty if there is none, as always in a retrieval task.
     """
     wanted = follows_same_symbol(seen.batch)
     rows = wanted.any(-1)
@@ -27,7 +27,7 @@ def prefix_score(seen: Observation) -> dict[str, float]:
 
 
 def follows_same_symbol(batch: Batch) -> Bool[Tensor, "batch position position"]:
-    """True at (i, j) if j < i and the symbol before j is that of i."""
+    """True at (i, j) if j < i and positions j − 1 and i hold the same symbol."""
     symbols = batch.inputs
     if symbols.ndim == 3:  # vectors: the position code does not belong to the symbol
         symbols = symbols[..., : symbols.shape[-1] // 2]

@@ -1,4 +1,4 @@
-"""Distance from what a random source puts next, as total variation (Akyürek et al., 2024, section 3)."""
+"""Total variation between the next-token distributions of model and source (Akyürek et al., 2024, section 3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEEDS = (Need("a task with a random source", lambda task, _: isinstance(task, So
 def total_variation(seen: Observation) -> dict[str, float]:
     """Mean total variation (0–1) between the model's distribution of the next token and the source's own.
 
-    It is 0 for who knows the source. Under `late` the same over the later half of the positions that are asked.
+    It is 0 for a model that knows the source. `late` is the same over the later half of the asked positions.
     """
     task = seen.task
     assert isinstance(task, SourceTask)
