@@ -1,2 +1,2 @@
-"""Transformers built by hand: real weights, compiled from a schedule of paths, with the truth about their circuits; and
-the induction circuit of items and labels."""
+"""Transformers with hand-made weights: compiled from a schedule of paths, with known minimal circuits; and the
+induction circuit of items and labels."""

@@ -1,9 +1,9 @@
-"""Building a transformer: from settings to a schedule, weights, distractors, and the truth about what it does.
+"""Building a transformer: from settings to a schedule, weights, distractors, and its known circuits.
 
-The circuit is the schedule; all else that the settings add must not matter. `truth.json` says which paths do, for each
-way of ablating the others, because that depends on it. A head that attends by position alone attends alike in all
-sequences, so another sequence's pattern in place of its own changes nothing; and where patterns are set by hand, nobody
-needs what only told them where to attend.
+The circuit is the schedule; everything else that the settings add has no effect on it. `truth.json` states which paths
+matter for each kind of ablation, because that depends on the kind. A head that attends by position alone has the same
+pattern in all sequences, so another sequence's pattern changes nothing. And if patterns are set by hand, paths are not
+needed that only tell other heads where to attend.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from hopscope.theory.algorithms.base import MERGINGS
 
 PlainTask = Retrieval | SymbolicRetrieval
 UNUSED = ("zero", "dead", "noisy")
-SCRATCH = 16  # dimensions that nothing reads, for noise to write to
-SURE = 25.0  # nats by which a built model prefers its answer
+SCRATCH = 16  # dimensions that noise is written to and nothing reads
+SURE = 25.0  # logit, in nats, of a built model's answer
 
 
 @dataclass(frozen=True)
 class Build(Settings):
     """How a transformer is built by hand."""
 
-    algorithm: str = setting("doubling", "how it solves the task, a file of theory/algorithms")
-    merging: str = setting("query", "who gathers the facts: query, or chain (where they can)", choices=MERGINGS)
+    algorithm: str = setting("doubling", "the algorithm that solves the task, a file of theory/algorithms")
+    merging: str = setting("query", "what gathers the facts: query, or chain (where possible)", choices=MERGINGS)
     mask: str = setting("causal", "causal, or none", choices=("causal", "none"))
-    layers: int | None = setting(None, "number of layers; default as few as the algorithm needs", low=1, high=256)
+    layers: int | None = setting(None, "number of layers; default the fewest that the algorithm needs", low=1, high=256)
     heads: int = setting(1, "heads per layer", low=1, high=64)
-    spread: bool = setting(False, "deal the paths of a layer out over its heads")
-    twins: int = setting(0, "heads that have a double, either of which suffices", low=0, high=64)
+    spread: bool = setting(False, "spread the paths of a layer over its heads")
+    twins: int = setting(0, "heads that have a twin, either of which suffices", low=0, high=64)
     unused: str = setting(
         "zero",
         "heads without a task: zero weights; dead, they attend but write nothing; or noisy, "
@@ -55,13 +55,13 @@ class Build(Settings):
         choices=UNUSED,
     )
     extra_mlp: int = setting(0, "neurons per layer that write where nothing reads", low=0, high=65536)
-    rotate: bool = setting(False, "turn the residual stream, and every head's own, by random rotations")
-    seed: int = setting(0, "of places, noise and rotations; the circuit does not depend on it", low=0)
+    rotate: bool = setting(False, "rotate the residual stream, and every head's space, at random")
+    seed: int = setting(0, "of placement, noise and rotations; the circuit does not depend on it", low=0)
 
 
 @dataclass(frozen=True)
 class Built:
-    """A model made by hand, as `hopscope.runs.from_weights` stores it, and what is true of it."""
+    """A hand-made model, as `hopscope.runs.from_weights` stores it, and what is known of it (`truth.json`)."""
 
     config: Config
     model: Transformer
@@ -73,11 +73,11 @@ def build(task: Task, settings: Build | None = None) -> Built:
 
     Args:
         task: `retrieval` or `symbolic_retrieval`, with one order of steps for all sequences.
-        settings: how; by default, by doubling at the least depth.
+        settings: the build's settings; by default, the doubling algorithm at minimal depth.
 
     Raises:
         BadInput: the task is another, its order is shuffled, its position code cannot tell its positions apart, or
-            the settings ask for fewer layers, or for more twins, than there can be.
+            the settings ask for fewer layers or more twins than are possible.
     """
     if not isinstance(task, Retrieval | SymbolicRetrieval):
         raise BadInput(f"builds are for retrieval and symbolic_retrieval; got {task.name()}")
@@ -86,7 +86,7 @@ def build(task: Task, settings: Build | None = None) -> Built:
     random = generator(settings.seed, "build", 0)
     schedule = place(plan_schedule(task, settings), settings, random)
     plan = make_plan(schedule, task.n_hops, [int(name[1:]) for name in task.hop_names])
-    twins = choose_twins(plan, settings, sheet.told, random)
+    twins = choose_twins(plan, settings, sheet.roles_known, random)
     n_layers = settings.layers or max(path.layer for path in schedule) + 1
     assembler = Assembler(plan, sheet, n_layers, twins)
     model = finish(assembler, task, settings, random)
@@ -99,15 +99,15 @@ def build(task: Task, settings: Build | None = None) -> Built:
 
 
 def sheet_of(task: PlainTask) -> Sheet:
-    """What the weights need to know of a task. Raises BadInput for one that cannot be built for."""
+    """What the weights need to know of a task. Raises BadInput for a task that no build can solve."""
     if parse_order(task.order, task.n_hops) is None:
         raise BadInput("a build needs one order of the steps for all sequences; choose another --order than shuffled")
     batch = task.sample(1)
     held = batch.roles.held()[0].int().argmax(0)
     roles = [batch.roles.names[role] for role in held.tolist()]
     if isinstance(task, SymbolicRetrieval):
-        slow = 5.0 / task.n_positions  # radians per position: less than a turn for all of them
-        return Sheet(task.d_vocab, True, roles, (1.0, slow), told=True)
+        slow = 5.0 / task.n_positions  # radians per position: less than a turn in all
+        return Sheet(task.d_vocab, True, roles, (1.0, slow), roles_known=True)
     if task.position_code != "token":
         raise BadInput("a build needs the code of each token's position; choose --position-code token")
     speeds = [task.position_base ** (-2 * i / task.d_symbol) for i in range(task.d_symbol // 2)]
@@ -116,11 +116,11 @@ def sheet_of(task: PlainTask) -> Sheet:
             f"the position code comes round within the sequence's {len(roles)} positions, so that a build cannot tell "
             "them apart; choose --position-base 10000, or fewer chains"
         )
-    return Sheet(task.d_symbol, False, roles, speeds, told=False)
+    return Sheet(task.d_symbol, False, roles, speeds, roles_known=False)
 
 
 def plan_schedule(task: PlainTask, settings: Build) -> list[Path]:
-    """The algorithm's paths; begun a layer later where its first layer would have to look up a symbol."""
+    """The algorithm's paths, moved one layer later if its first layer looks up a symbol."""
     algorithm = catalogue.find("theory.algorithms", settings.algorithm)
     order = parse_order(task.order, task.n_hops)
     paths: list[Path] = algorithm(task.n_hops, order, settings.mask == "causal", settings.merging)
@@ -129,7 +129,7 @@ def plan_schedule(task: PlainTask, settings: Build) -> list[Path]:
 
 
 def place(paths: list[Path], settings: Build, random: torch.Generator) -> list[Path]:
-    """Put the schedule's layers among those that there are, and its paths into heads."""
+    """Choose layers of the model for the schedule's layers, and heads for its paths. Raises BadInput."""
     needed = max(path.layer for path in paths) + 1
     n_layers = settings.layers or needed
     if n_layers < needed:
@@ -144,13 +144,13 @@ def place(paths: list[Path], settings: Build, random: torch.Generator) -> list[P
     return sorted(placed)
 
 
-def choose_twins(plan: Plan, settings: Build, told: bool, random: torch.Generator) -> dict[Head, Head]:
-    """Heads that can have a double, as many as asked for, and where the doubles stand. Raises BadInput if too few."""
+def choose_twins(plan: Plan, settings: Build, roles_known: bool, random: torch.Generator) -> dict[Head, Head]:
+    """Random heads that get a twin, each with its twin. Raises BadInput if fewer than asked for can have one."""
     free = {
         layer: [h for h in range(settings.heads) if (layer, h) not in plan.heads]
         for layer in {layer for layer, _ in plan.heads}
     }
-    able = [head for head in plan.heads if can_have_twin(plan, head, told)]
+    able = [head for head in plan.heads if can_have_twin(plan, head, roles_known)]
     twins: dict[Head, Head] = {}
     for index in torch.randperm(len(able), generator=random).tolist():
         layer, _ = head = able[index]
@@ -164,10 +164,10 @@ def choose_twins(plan: Plan, settings: Build, told: bool, random: torch.Generato
     return twins
 
 
-def can_have_twin(plan: Plan, head: Head, told: bool) -> bool:
-    """Whether an MLP has the time to join what two heads copied: before it is looked for, or measured."""
+def can_have_twin(plan: Plan, head: Head, roles_known: bool) -> bool:
+    """Whether an MLP can join what a head and its twin copied before a later head matches it."""
     layer, _ = head
-    if layer == 0 and not told:  # roles are not known yet, so that neither could tell whether it attended rightly
+    if layer == 0 and not roles_known:  # neither can see yet whether it attended correctly
         return False
     for other in plan.heads.values():
         for match in other.matches.values():
@@ -182,7 +182,7 @@ def can_have_twin(plan: Plan, head: Head, told: bool) -> bool:
 
 
 def finish(assembler: Assembler, task: PlainTask, settings: Build, random: torch.Generator) -> Transformer:
-    """The transformer with all its weights: the circuit's, and what shall not matter."""
+    """The transformer with all its weights: those of the circuit, and those that have no effect."""
     scratch = assembler.at.add("scratch", SCRATCH)
     heads = assembler.head_weights()
     d_model = assembler.at.width
@@ -221,7 +221,7 @@ def finish(assembler: Assembler, task: PlainTask, settings: Build, random: torch
 
 
 def embed(state: dict[str, Tensor], assembler: Assembler, task: PlainTask) -> None:
-    """Inputs into their registers, answers out of theirs."""
+    """Embed inputs into their registers, and read answers from theirs."""
     plan, at, width = assembler.plan, assembler.at, assembler.sheet.d_symbol
     symbol, code = at["symbol"], at["place"]
     if isinstance(task, Retrieval):
@@ -239,7 +239,7 @@ def embed(state: dict[str, Tensor], assembler: Assembler, task: PlainTask) -> No
 
 
 def set_head(state: dict[str, Tensor], prefix: str, head: int, weights: dict[str, Tensor]) -> None:
-    """One head's weights, narrow as they are, into the layer's; queries are scaled up for softmax to scale down."""
+    """Put one head's weights into the layer's wider ones; queries are multiplied by √d_head to undo scaling."""
     d_head = state[prefix + "W_O"].shape[1]
     for index, name in enumerate("QKV"):
         value = weights[f"W_{name}"] * (d_head**0.5 if name == "Q" else 1)
@@ -253,7 +253,7 @@ def set_head(state: dict[str, Tensor], prefix: str, head: int, weights: dict[str
 
 
 def truth(assembler: Assembler, schedule: list[Path], twins: dict[Head, Head], settings: Build) -> dict[str, Any]:
-    """What `truth.json` says: schedule, heads, and all minimal circuits for each kind of ablation."""
+    """The content of `truth.json`: schedule, heads, and all minimal circuits for each kind of ablation."""
     heads = sorted({(path.layer, path.head) for path in schedule} | set(twins.values()))
     return {
         **settings.as_dict(),

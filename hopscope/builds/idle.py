@@ -1,4 +1,4 @@
-"""What must not matter in a model made by hand: heads without a task, idle neurons, and the basis of every space."""
+"""Distractors in a hand-made model: heads without a task, idle neurons, and a random basis of every space."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def idle(kind: str, d_model: int, d_head: int, scratch: Iterable[int], random: torch.Generator) -> dict[str, Tensor]:
-    """A head without a task. Those that attend do so sharply, to what they please."""
+    """A head without a task; unless its weights are zero, it attends sharply, at random."""
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=random, dtype=torch.double)
@@ -26,7 +26,7 @@ def idle(kind: str, d_model: int, d_head: int, scratch: Iterable[int], random: t
 
 
 def chatter(state: dict[str, Tensor], prefix: str, n: int, scratch: Iterable[int], random: torch.Generator) -> None:
-    """The last n neurons read everything, and write to scratch."""
+    """The last n neurons read the whole stream and write to scratch dimensions."""
     if n:
         d_model, d_mlp = state[prefix + "W_in"].shape
         reads = torch.randn(d_model, n, generator=random, dtype=torch.double)
@@ -36,7 +36,7 @@ def chatter(state: dict[str, Tensor], prefix: str, n: int, scratch: Iterable[int
 
 
 def rotate(state: dict[str, Tensor], d_head: int, random: torch.Generator) -> None:
-    """Turn the residual stream, every head's queries with its keys, and its values, each by a rotation of its own."""
+    """Rotate at random the residual stream, and in every head the space of queries and keys and that of values."""
     stream = rotation(len(state["W_U"]), random)
     for name, weight in state.items():
         last = name.rpartition(".")[2]
@@ -55,6 +55,6 @@ def rotate(state: dict[str, Tensor], d_head: int, random: torch.Generator) -> No
 
 
 def rotation(n: int, random: torch.Generator) -> Tensor:
-    """A random orthogonal matrix, evenly distributed (Mezzadri, 2007)."""
+    """A random orthogonal matrix, uniformly distributed (Mezzadri, 2007)."""
     q, r = torch.linalg.qr(torch.randn(n, n, generator=random, dtype=torch.double))
     return q * r.diagonal().sign()

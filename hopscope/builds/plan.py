@@ -1,10 +1,10 @@
 """From a schedule to a plan: what every role holds when, by which shared piece each path finds its target, and what
-each head must carry.
+each head must copy.
 
-What attention copies it adds to a place of its own in the residual stream, so a thing is known by the way it came: its
-*address*, the heads that copied it, last one first. `((2, 0), (0, 0))` is the token of the position that the position
-to which I attended in layer 2 had attended to in layer 0. An address means the same at every role; what stands there
-for a role follows from the schedule.
+What a head copies is added to a register of its own in the residual stream. So what is copied is identified by its
+route, its *address*: the heads that copied it, last one first. `((2, 0), (0, 0))` is the token of the position that the
+position that I attended to in layer 2 had attended to in layer 0. An address means the same at every role; what stands
+there for a role follows from the schedule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN: Address = ()
 
 @dataclass(frozen=True, order=True)
 class Slot:
-    """A place in the residual stream: a copied `symbol`, or the copied code of a `place` in the sequence."""
+    """A register of the residual stream: a copied `symbol`, or the copied code of a `place` in the sequence."""
 
     kind: str
     address: Address
@@ -34,9 +34,9 @@ class Slot:
 
 @dataclass(frozen=True, order=True)
 class Match:
-    """How a path finds its target: what the attending position holds in `query`, the attended one holds in `key`.
+    """How a path finds its target: slot `query` of the attending position matches slot `key` of the attended one.
 
-    For symbols they are equal; for places the target's is `shift` further on in the sequence.
+    Symbols must be equal; the target's place is `shift` positions later in the sequence.
     """
 
     query: Slot
@@ -46,7 +46,7 @@ class Match:
 
 @dataclass
 class HeadPlan:
-    """What one head does: for every attending role its match and the attended role; and the slots that it copies."""
+    """One head's task: for every attending role its match and the role attended to; and the slots that it copies."""
 
     head: Head
     matches: dict[str, Match] = field(default_factory=dict)
@@ -54,11 +54,11 @@ class HeadPlan:
     copies: set[Slot] = field(default_factory=set)
 
     def kinds(self) -> dict[Match, list[str]]:
-        """The different matches, each with the roles that attend by it."""
-        found = defaultdict(list)
+        """The distinct matches, each with the roles that attend by it."""
+        roles_of = defaultdict(list)
         for role, match in self.matches.items():
-            found[match].append(role)
-        return dict(sorted(found.items()))
+            roles_of[match].append(role)
+        return dict(sorted(roles_of.items()))
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,20 @@ class Plan:
     """A schedule with everything that its weights need to know."""
 
     heads: dict[Head, HeadPlan]
-    answers: dict[int, Slot]  # hop -> where the query holds it in the end
+    answers: dict[int, Slot]  # for each hop the slot in which the query holds it at the end
 
     @property
     def slots(self) -> list[Slot]:
-        """All slots that some head writes."""
+        """All slots that heads write."""
         return sorted({slot.copied_by(head) for head, plan in self.heads.items() for slot in plan.copies})
 
 
-#: What a role holds: for each symbol x_k, and each fact k's place (with which of its tokens), the best slot.
+#: What a role holds: the nearest slot of each symbol x_k and of each fact k's place, and which of its tokens.
 Holding = dict[tuple[str, int], tuple[Slot, int]]
 
 
 def start(role: str) -> Holding:
-    """A position holds its token, and where it stands: fact k's place, 0 at its first token, 1 at its second."""
+    """What a position holds at first: its token, and the place of its fact (0 at the first token, 1 at the second)."""
     place = place_of(role)
     held: Holding = {("symbol", place // 2): (Slot("symbol", OWN), 0)}
     if place:
@@ -88,11 +88,11 @@ def start(role: str) -> Holding:
 
 
 def make_plan(schedule: Iterable[Path], hops: int, asked: Sequence[int]) -> Plan:
-    """Work out a schedule for plain chains of D hops, of which the hops `asked` are to be answered.
+    """The plan of a schedule for plain chains of D hops, of which the hops `asked` are answered.
 
     Raises:
-        BadInput: a path attends without a shared piece, by its symbol in layer 0 already, or to two roles at once; or
-            the query does not come to hold what is asked.
+        BadInput: a path attends without a shared piece, by symbol already in layer 0, or to two roles at once; or the
+            query does not come to hold what is asked.
     """
     roles = [role_name(place) for place in range(2 * hops + 1)]
     held = {role: start(role) for role in roles}
@@ -139,7 +139,7 @@ def find_match(path: Path, before: dict[str, Holding]) -> Match:
 
 
 def take(mine: Holding, theirs: Holding, head: Head) -> None:
-    """Receive all that the other holds; of a thing held already the shorter way stays."""
+    """Add to `mine` all that the attended position holds; of a piece held already, the shorter route stays."""
     for piece, (slot, token) in theirs.items():
         copied = slot.copied_by(head)
         if piece not in mine or len(copied.address) < len(mine[piece][0].address):
@@ -147,7 +147,7 @@ def take(mine: Holding, theirs: Holding, head: Head) -> None:
 
 
 def demand(heads: dict[Head, HeadPlan], answers: Iterable[Slot]) -> None:
-    """Tell every head what to copy: what is answered, what is matched, and what others copy from there."""
+    """Make every head copy what is needed: the answers, the matched slots, and what later heads copy from there."""
     open_slots = list(answers)
     for plan in heads.values():
         for match in plan.matches.values():

@@ -1,8 +1,8 @@
 """The residual stream of a built transformer, and the neurons that compute on it: registers, gates, squares.
 
-Neurons are GELUs, so what they compute is exact only in the limit; the constants here keep the errors near 1e-4:
+Neurons are GELUs, so what they compute is exact only in the limit; the constants here keep errors near 1e-4:
 
-- *gates*: gelu(x + z) − gelu(z) is x where z is large, and 0 where −z is; so a number passes only where z says so;
+- *gates*: gelu(x + z) − gelu(z) is x for large z, and 0 for large −z, so a number passes only where z says so;
 - *steps*: gelu(z + ½) − gelu(z − ½) is 1 or 0;
 - *squares*: gelu(εx) + gelu(−εx) is √(2/π) ε²x² for small ε.
 """
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-#: A sum of numbers in the stream: dimension -> weight.
+#: A linear form of the stream: dimension -> weight.
 Form = dict[int, float]
 
-OPEN = 16.0  # |z| of a gate: above any component of a symbol by more than 6, where GELU is straight
+OPEN = 16.0  # |z| of a gate: exceeds any component of a symbol by more than 6, where GELU is linear
 SHARP = 12.0  # |z| of a step
 SMALL = 0.01  # ε of a square
 CURVATURE = math.sqrt(2 / math.pi)
@@ -27,7 +27,7 @@ CURVATURE = math.sqrt(2 / math.pi)
 
 @dataclass(frozen=True)
 class Gate:
-    """An affine form of the stream: at least `OPEN` where something shall pass, at most −`OPEN` where not."""
+    """An affine form of the stream: at least `OPEN` where a number is to pass, at most −`OPEN` elsewhere."""
 
     form: Form
     bias: float
@@ -36,19 +36,19 @@ class Gate:
         return Gate({d: factor * w for d, w in self.form.items()}, factor * self.bias)
 
 
-#: A set of positions as a sum of gates with signs.
+#: A set of positions, as a signed sum of gates.
 Gates = Sequence[tuple[float, Gate]]
 
 
 class Registers:
-    """Who owns which dimensions of the residual stream."""
+    """Names for ranges of dimensions of the residual stream."""
 
     def __init__(self) -> None:
         self.named: dict[str, range] = {}
         self.width = 0
 
     def add(self, name: str, width: int) -> range:
-        """New dimensions under a name."""
+        """Reserve new dimensions under a name."""
         assert name not in self.named, name
         self.named[name] = range(self.width, self.width + width)
         self.width += width
@@ -76,17 +76,17 @@ class Neurons:
         self.writes.append(writes)
 
     def step(self, gate: Gate, writes: Form) -> None:
-        """Add `writes` where the gate is open. Its form must be at least `SHARP` or at most −`SHARP`."""
+        """Add `writes` where the gate is open. The gate must be at least `SHARP` or at most −`SHARP` everywhere."""
         self.add(gate.form, gate.bias + 0.5, writes)
         self.add(gate.form, gate.bias - 0.5, {d: -w for d, w in writes.items()})
 
     def shift(self, writes: Form) -> None:
-        """Add a constant."""
+        """Add a constant to the stream."""
         for dimension, weight in writes.items():
             self.offset[dimension] = self.offset.get(dimension, 0.0) + weight
 
     def pass_through(self, source: range, target: range, gates: Gates, share: float = 1.0) -> None:
-        """Add the numbers of one register to another, times `share`, at the positions of a set."""
+        """Add one register, times `share`, to another, at a set of positions."""
         for sign, gate in gates:
             for here, there in zip(source, target, strict=True):
                 reads = dict(gate.form)
@@ -95,13 +95,13 @@ class Neurons:
             self.add(gate.form, gate.bias, dict.fromkeys(target, -sign * share))
 
     def square(self, source: range, target: int) -> None:
-        """Add the squared length of a register."""
+        """Add the squared norm of a register to a dimension."""
         for dimension in source:
             for sign in (1.0, -1.0):
                 self.add({dimension: sign * SMALL}, 0.0, {target: 1 / (CURVATURE * SMALL**2)})
 
     def weights(self, d_model: int, d_mlp: int) -> dict[str, Tensor]:
-        """W_in (d_model, d_mlp), b_in, W_out (d_mlp, d_model), b_out; neurons beyond those in use are zero."""
+        """W_in (d_model, d_mlp), b_in, W_out (d_mlp, d_model), b_out; unused neurons are zero."""
         n = len(self.reads)
         return {
             "W_in": torch.cat([dense(self.reads, d_model).T, torch.zeros(d_model, d_mlp - n, dtype=torch.double)], 1),
@@ -122,10 +122,9 @@ def dense(forms: Iterable[Form], width: int) -> Tensor:
 
 
 class Arc:
-    """Tells positions apart by the slowest pair of their code, (cos ωt, sin ωt): points on less than one turn.
+    """Separates positions by the slowest pair of their code, (cos ωt, sin ωt): points on less than one full turn.
 
-    A straight cut between t − 1 and t, and through the middle of the unused arc, leaves all positions from t on on one
-    side.
+    A line between t − 1 and t, and through the middle of the unused arc, has all positions from t on on one side.
     """
 
     def __init__(self, code: range, n_positions: int, speed: float):
@@ -136,13 +135,13 @@ class Arc:
 
     @property
     def room(self) -> float:
-        """Angle between the last position and the first; there must be some."""
+        """The angle in radians between the last position and the first."""
         return 2 * math.pi - (self.n_positions - 1) * self.speed
 
     def from_on(self, t: int, least: float) -> Gate:
-        """At least `least` from position t on, at most −`least` before."""
+        """A gate of at least `least` from position t on, and at most −`least` before."""
         here, gap = (t - 0.5) * self.speed, (self.n_positions - 1) * self.speed + self.room / 2
-        middle = (here + gap) / 2  # the cut's normal points to the middle of what it leaves
+        middle = (here + gap) / 2  # the line's normal points to the middle of the arc beyond it
         normal = torch.tensor([math.cos(middle), math.sin(middle)], dtype=torch.double)
         bound = math.cos((gap - here) / 2)
         values = self.points @ normal - bound
@@ -152,7 +151,7 @@ class Arc:
         return Gate({self.cosine: scale * float(normal[0]), self.sine: scale * float(normal[1])}, -scale * bound)
 
     def chosen(self, wanted: Sequence[bool | None]) -> Gates:
-        """The positions that are wanted (None: either way), as few cuts as possible."""
+        """Gates for the wanted positions (None: either way), with as few lines as possible."""
         gates: list[tuple[float, Gate]] = []
         state = False
         for t, want in enumerate(wanted):

@@ -1,4 +1,4 @@
-"""The truth about a model made by hand: its minimal circuits, for each way of ablating what is not in them."""
+"""The known minimal circuits of a hand-made model, for each way of ablating what is not in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopscope.problem.paths import Path
 
 
 def circuits(schedule: list[Path], twins: dict[Head, Head]) -> list[list[dict[str, Any]]]:
-    """Every way to choose, for each path of a head with a twin, which of the two does it."""
+    """All circuits in which each path of a head with a twin is done by one of the two."""
     choices = [
         [path, replace(path, head=twins[path.layer, path.head][1])] if (path.layer, path.head) in twins else [path]
         for path in schedule
@@ -22,20 +22,20 @@ def circuits(schedule: list[Path], twins: dict[Head, Head]) -> list[list[dict[st
 def carriers(plan: Plan, schedule: list[Path]) -> list[Path]:
     """The paths that carry an answer to the query; the others only tell heads where to attend."""
     by_row = {(path.layer, path.head, path.query): path for path in schedule}
-    found: set[Path] = set()
+    carrying: set[Path] = set()
     for answer in plan.answers.values():
         role = "query"
         for layer, head in answer.address:
             path = by_row[layer, head, role]
-            found.add(path)
+            carrying.add(path)
             role = path.key
-    return sorted(found)
+    return sorted(carrying)
 
 
 def resampled(plan: Plan, schedule: list[Path], twins: dict[Head, Head]) -> list[Path]:
-    """The paths that matter when others get another sequence's pattern: those by position alone do not.
+    """The paths that matter when other patterns are resampled from other sequences: all but those by position alone.
 
-    Twins both matter: a pattern of another sequence attends to the right role, so its copy is taken for good.
+    Of twins both matter: a pattern from another sequence still attends to the right role, so its copy is accepted.
     """
     own = [Slot("place", ()), Slot("place", ())]
     kept = []

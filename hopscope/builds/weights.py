@@ -1,10 +1,10 @@
 """From a plan to weights: what each head matches, copies and computes becomes the matrices of a Transformer.
 
-A head scores a symbol held by the attended position, k, against the one that the attending position looks for, q, by
-2β q·k − β‖k‖² = β‖q‖² − β‖q − k‖²: greatest where they are equal, whatever their lengths. (A bare dot product prefers
-long symbols: of 16 Gaussian ones in 4 dimensions it picks a wrong one in 44 % of cases.) ‖k‖² is computed by the MLP of
-the layer in which k arrives; so no symbol can be looked up in layer 0. Places are scored by the cosines of their
-distance. To a right match at a wrong role the score of a role that is attended adds `ROLE`.
+A head scores a symbol k, held by the attended position, against the symbol q that the attending position looks for, by
+2β q·k − β‖k‖² = β‖q‖² − β‖q − k‖². This is greatest where they are equal, whatever their norms. (A plain dot product
+prefers symbols of large norm: of 16 Gaussian ones in 4 dimensions it picks a wrong one in 44 % of cases.) ‖k‖² is
+computed by the MLP of the layer in which k arrives, so no symbol can be looked up in layer 0. Places are scored by the
+cosines of their distance. A role that is to be attended to adds `ROLE` to the score, which outweighs a match elsewhere.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torch import Tensor
 from hopscope.builds.plan import OWN, Head, HeadPlan, Match, Plan, Slot
 from hopscope.builds.stream import OPEN, SHARP, Arc, Form, Gate, Gates, Neurons, Registers, dense
 
-BETA = 100.0  # per squared distance of symbols: two that are closer than about 0.2 may be confused
-PLACE = 40.0  # by how much the right place is scored above any other
-ROLE = 40.0
-FLAG = 0.8  # share of attention on a role, above which a twin counts as attending to it
+BETA = 100.0  # per squared distance between symbols: two closer than about 0.2 may be confused
+PLACE = 40.0  # how much higher the right place is scored than any other
+ROLE = 40.0  # added to the score of the role to be attended to
+FLAG = 0.8  # share of attention on a role above which a twin counts as attending to it
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,22 @@ class Sheet:
     """What the weights need to know of a task.
 
     Attributes:
-        d_symbol: numbers of a symbol.
-        unit: whether symbols are one-hot, of length 1.
+        d_symbol: numbers per symbol.
+        unit: whether symbols are one-hot, so of norm 1.
         roles: the role of each position of the sequence.
-        speeds: of the position code, radians per position, fastest first.
-        told: whether the stream tells roles from the start (by an embedding of positions).
+        speeds: frequencies of the position code, in radians per position, fastest first.
+        roles_known: whether the stream holds each position's role from the start (in a position embedding).
     """
 
     d_symbol: int
     unit: bool
     roles: Sequence[str]
     speeds: Sequence[float]
-    told: bool
+    roles_known: bool
 
     @property
     def names(self) -> list[str]:
-        """Every role once."""
+        """Every role once, in order of position."""
         return sorted(set(self.roles), key=self.roles.index)
 
 
@@ -55,13 +55,13 @@ def register(slot: Slot) -> str:
 
 
 class Assembler:
-    """Registers, then heads, then MLPs of all layers.
+    """Assembles a model: registers, then the MLPs and heads of all layers.
 
     Args:
         plan: what to build.
-        sheet: the task.
-        n_layers: of the transformer.
-        twins: heads, of the plan, that are doubled: where the second one stands (in the same layer).
+        sheet: what to know of the task.
+        n_layers: layers of the transformer.
+        twins: for each doubled head of the plan, the head of its twin, in the same layer.
     """
 
     def __init__(self, plan: Plan, sheet: Sheet, n_layers: int, twins: dict[Head, Head]):
@@ -82,7 +82,7 @@ class Assembler:
         return self.sheet.d_symbol if slot.kind == "symbol" else 2 * len(self.sheet.speeds)
 
     def allocate(self) -> None:
-        """Dimensions for tokens, places, roles, all copies; of twins, for each one's copies and for their union."""
+        """Reserve dimensions for tokens, places, roles and all copies; of twins for both copies and their union."""
         for slot in (Slot("symbol", OWN), Slot("place", OWN), *self.plan.slots):
             self.at.add(register(slot), self.width(slot))
         self.at.add("role", len(self.sheet.names))
@@ -97,14 +97,14 @@ class Assembler:
         return self.at[register(slot)]
 
     def role(self, name: str) -> int:
-        """The dimension that is 1 at positions of a role, else 0."""
+        """The dimension that is 1 at positions of a role, and 0 elsewhere."""
         return self.at["role"][self.sheet.names.index(name)]
 
     # MLPs ----------------------------------------------------------------------------------------------------
 
     def tell_roles(self) -> None:
-        """In layer 0: the role of each position, from its code."""
-        if self.sheet.told:
+        """In layer 0, compute the role of each position from its code, unless the stream holds it already."""
+        if self.sheet.roles_known:
             return
         roles = self.sheet.roles
         self.neurons[0].shift({self.role(roles[0]): 1.0})
@@ -114,10 +114,10 @@ class Assembler:
                 self.neurons[0].step(self.arc.from_on(t, SHARP), change)
 
     def prepare_keys(self) -> None:
-        """What is matched, in the layer in which it arrives: its squared length; or, of one-hot symbols, its peak.
+        """Prepare symbols for matching where they arrive: their squared norm, or of one-hot symbols their peak.
 
-        A sum of many one-hot symbols, as even attention copies it, still counts how often each occurred, which gives
-        facts away. So what is not nearly one symbol is set to 0.
+        A sum of many one-hot symbols, as uniform attention copies it, still counts how often each occurred, which would
+        leak facts. So components that are not nearly 1 are set to 0.
         """
         keys = {match.key for plan in self.plan.heads.values() for match in plan.matches.values()}
         for slot in sorted(keys):
@@ -134,19 +134,19 @@ class Assembler:
                 neurons.step(Gate({here: 4.0}, -3.0).times(2 * SHARP), {there: 1.0})
 
     def offered(self, slot: Slot) -> range:
-        """Where a head reads what it matches."""
+        """The register in which a head reads what it matches."""
         peak = f"peak of {register(slot)}"
         return self.at[peak] if peak in self.at else self.dims(slot)
 
     def arrives(self, slot: Slot) -> int:
-        """The layer whose MLP is the first to read a slot; the union of twins is made by an MLP itself."""
+        """The first layer whose MLP can read a slot; an MLP itself makes the union of twins."""
         if not slot.address:
             return 0
         head = slot.address[0]
         return head[0] + (head in self.twins)
 
     def gate_queries(self) -> None:
-        """Where roles match differently in one head: what each looks for, in a register that is 0 for the others."""
+        """If roles of one head match differently, give each match a register that is 0 at the other roles."""
         for plan in self.plan.heads.values():
             kinds = plan.kinds()
             if len(kinds) == 1:
@@ -158,22 +158,22 @@ class Assembler:
                 self.neurons[layer].pass_through(self.dims(match.query), wanted, self.gates(layer, roles, others))
 
     def sought(self, plan: HeadPlan, match: Match) -> str:
-        """Name of the register in which a head finds what it looks for by a match."""
+        """The name of the register that holds what a head looks for by a match."""
         if len(plan.kinds()) == 1:
             return register(match.query)
         layer, head = plan.head
         return f"sought by L{layer}H{head} no. {list(plan.kinds()).index(match)}"
 
     def gates(self, layer: int, on: Sequence[str], off: Sequence[str]) -> Gates:
-        """The positions of some roles but not of others, for an MLP; in layer 0 roles may have to be told by place."""
-        if layer > 0 or self.sheet.told:
+        """Gates for the positions of some roles but not of others; layer 0 may have to recognise roles by position."""
+        if layer > 0 or self.sheet.roles_known:
             return [(1.0, Gate({self.role(role): 2 * OPEN for role in on}, -OPEN))]
         return self.arc.chosen([True if role in on else False if role in off else None for role in self.sheet.roles])
 
     def join(self, plan: HeadPlan, twin: Head) -> None:
-        """The union of what two twins copied: from both, or from the one that did attend to the role it should.
+        """Join what a head and its twin copied: from both, or from the one that attended to the intended role.
 
-        Each copies the role that it attended to, too; spread evenly its flag stays below `FLAG`.
+        Each also copies the role that it attended to as a flag; under uniform attention the flag stays below `FLAG`.
         """
         layer, head = plan.head
         first, second = (self.at[f"{which} flags of L{layer}H{head}"] for which in ("first", "second"))
@@ -193,14 +193,14 @@ class Assembler:
                         )
 
     def only_at(self, role: str, gate: Gate) -> Gate:
-        """The gate, shut at all other roles."""
+        """The gate, closed at all other roles."""
         shut = 2 * (abs(gate.bias) + sum(map(abs, gate.form.values())) + OPEN)
         return Gate({**gate.form, self.role(role): shut}, gate.bias - shut)
 
     # Heads ---------------------------------------------------------------------------------------------------
 
     def query_key(self, plan: HeadPlan) -> tuple[list[Form], list[float], list[Form]]:
-        """Rows by which queries and keys are read, and the queries' biases: a score is the sum over rows."""
+        """Linear forms of queries and keys, and the queries' biases; a score is the sum of their products."""
         queries: list[Form] = []
         biases: list[float] = []
         keys: list[Form] = []
@@ -223,14 +223,14 @@ class Assembler:
                 length = self.at[f"length of {register(match.key)}"][0]
                 only = len(kinds) == 1
                 row({} if only else {self.role(r): -BETA for r in roles}, {length: 1.0}, -BETA if only else 0.0)
-        if plan.head[0] > 0 or self.sheet.told:
+        if plan.head[0] > 0 or self.sheet.roles_known:
             for target in sorted(set(plan.targets.values())):
                 attending = {self.role(r): ROLE for r, t in plan.targets.items() if t == target}
                 row(attending, {self.role(target): 1.0})
         return queries, biases, keys
 
     def turned(self, code: range, shift: int) -> list[Form]:
-        """A place's code turned by `shift` positions, and scaled so that the right place wins by `PLACE`."""
+        """A place's code, rotated by `shift` positions and scaled so that the right place wins by `PLACE`."""
         half = len(code) // 2
         scale = PLACE / place_gap(self.sheet.speeds, len(self.sheet.roles))
         cosines, sines = [], []
@@ -241,7 +241,7 @@ class Assembler:
         return cosines + sines
 
     def value_output(self, plan: HeadPlan, which: str = "") -> tuple[list[Form], list[Form]]:
-        """Rows by which values are read, and written; `which` of two twins."""
+        """Linear forms that values read, and those that the output writes; `which` names one of two twins."""
         reads: list[Form] = []
         writes: list[Form] = []
         for source in sorted(plan.copies):
@@ -257,8 +257,8 @@ class Assembler:
         return reads, writes
 
     def head_weights(self) -> dict[Head, dict[str, Tensor]]:
-        """W_Q, W_K, W_V (d_model, ·), b_Q (·) and W_O (·, d_model) of every head in use, as narrow as they can be."""
-        found = {}
+        """W_Q, W_K, W_V (d_model, ·), b_Q (·) and W_O (·, d_model) of every head in use, each of minimal width."""
+        weights = {}
         for head, plan in self.plan.heads.items():
             queries, biases, keys = self.query_key(plan)
             for where, which in (
@@ -266,18 +266,18 @@ class Assembler:
             ):
                 reads, writes = self.value_output(plan, which)
                 width = self.at.width
-                found[where] = {
+                weights[where] = {
                     "W_Q": dense(queries, width).T,
                     "b_Q": torch.tensor(biases, dtype=torch.double),
                     "W_K": dense(keys, width).T,
                     "W_V": dense(reads, width).T,
                     "W_O": dense(writes, width),
                 }
-        return found
+        return weights
 
 
 def place_gap(speeds: Sequence[float], n_positions: int) -> float:
-    """By how much the sum of cosines of a distance's turns falls short of that of no distance, at least."""
+    """The smallest drop in a sum of cosines, one per frequency, when a distance of 0 becomes any other."""
     distances = torch.arange(1, n_positions + 1, dtype=torch.double)
     turns = distances[:, None] * torch.tensor(speeds, dtype=torch.double)
     return float((1 - turns.cos()).sum(-1).min())

@@ -1,9 +1,9 @@
-"""What every formulation offers: the retrieval problem as a question in words (Musat, ICLR 2025, sections 4 and A).
+"""The base of formulations: the retrieval problem as a question in words (Musat, ICLR 2025, sections 4 and A).
 
-A formulation is a frozen value with settings, and `question(seed, index)` is a pure function of it: the same bytes on
-every machine and every Python. A question carries the plain-Python problem that it is a rendering of, so that its
-answer can be checked against the oracle in `hopscope.problem.oracle`, and says what each stretch of its text is for, so
-that attention between words can be named by role.
+A formulation is a frozen value with settings. `question(seed, index)` is a pure function of it, with the same bytes on
+every machine and Python version. A question carries its problem in plain Python, so that its answer can be checked
+against the oracle in `hopscope.problem.oracle`. It also gives the role of each span of its text, so that attention
+between words can be named by role.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hopscope.problem.oracle import Problem
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of a text, and what it is for.
+    """A span of a text, and its role.
 
     Attributes:
-        start: its first character; a span is a whole word as it is written, with its inflection (`Lawyers`, `Eves`).
-        end: the character after its last.
+        start: index of its first character; a span is a whole word with its inflection (`Lawyers`, `Eves`).
+        end: index after its last character.
         role: as in `hopscope.problem.roles`: `key[k]`, the premise of fact k of a chain (holds x_(k-1)); `value[k]`,
-            its conclusion (holds x_k); `query`. A fact with several premises has one `key[k]` each, told apart by a
-            letter: `key[3a]`, `key[3b]`.
-        chain: number of the chain, from 0; None: of a fact that no chain needs.
+            its conclusion (holds x_k); `query`. Several premises of one fact are told apart by a letter: `key[3a]`,
+            `key[3b]`.
+        chain: the number of the chain, from 0; None for a fact that no chain needs.
     """
 
     start: int
@@ -42,18 +42,18 @@ class Question:
 
     Attributes:
         formulation: the name of its formulation.
-        seed: with `index` and the formulation's settings, what it was made from.
-        index: number of the question under that seed.
-        statements: the facts, one line each, in the order in which they are presented.
+        seed: the seed of the question.
+        index: the number of the question under that seed.
+        statements: the facts, one line each, in their order of presentation.
         ask: the closing line: the question and the instruction to answer directly (appendix A).
-        stem: a text that, put after the statements, a model continues with the answer: for the equations
+        stem: a text that, put after the statements, a model continues with the answer; for equations
             `print(s)\\n# output:`. It ends without a space; the continuation is a space and the answer.
         answer: the right answer.
-        acceptable: all answers that count as coherent, in the order in which the paper lists them (appendix A).
-        chain: the symbols from what is asked to the answer, x_0 … x_D, without inflection; where two things are asked
+        acceptable: all answers that count as coherent, in the paper's order (appendix A).
+        chain: the symbols from the query to the answer, x_0 … x_D, without inflection; where two symbols are asked
             about together or concluded at once, both (f, i, a, 0, 3 in appendix A.4).
-        asked: number of the chain that is asked about.
-        problem: the oracle: the facts in the order of the statements; `hops(*queries)` ends in the answer.
+        asked: the number of the chain that is asked about.
+        problem: the oracle, with the facts in the order of the statements; `hops(*queries)` ends in the answer.
         statement_spans: spans within `"\\n".join(statements)`.
         ask_spans: spans within `ask`.
         stem_spans: spans within `stem`.
@@ -80,12 +80,12 @@ class Question:
         return "\n".join(self.statements)
 
     def guess(self, number: int) -> str:
-        """What somebody answers who only guesses: some acceptable answer, by a number (0 or more)."""
+        """A guess: the acceptable answer of this number (0 or more, taken modulo their number)."""
         return self.acceptable[number % len(self.acceptable)]
 
     @property
     def prompt(self) -> str:
-        """The question as the paper asks it: the statements and the closing line (appendix A)."""
+        """The question as the paper asks it: statements and closing line (appendix A)."""
         return f"{self.facts}\n{self.ask}"
 
     @property
@@ -94,7 +94,7 @@ class Question:
         return self.statement_spans + shifted(self.ask_spans, len(self.facts) + 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `hopscope lm ask --json` prints: `{prompt, answer, acceptable, chain, spans}`."""
+        """The value that `hopscope lm ask --json` prints: `{prompt, answer, acceptable, chain, spans}`."""
         return {
             "prompt": self.prompt,
             "answer": self.answer,
@@ -105,16 +105,16 @@ class Question:
 
 
 def shifted(spans: tuple[Span, ...], by: int) -> tuple[Span, ...]:
-    """The same spans where their text begins `by` characters later."""
+    """The spans after their text has moved `by` characters later."""
     return tuple(Span(span.start + by, span.end + by, span.role, span.chain) for span in spans)
 
 
 class Questions(Settings, ABC):
-    """Whatever asks: the formulations of the retrieval problem, and benchmarks (`hopscope.language.benchmarks`)."""
+    """A source of questions: a formulation of the problem, or a benchmark (`hopscope.language.benchmarks`)."""
 
     @classmethod
     def name(cls) -> str:
-        """Its name: that of its file."""
+        """The name of its file."""
         return cls.__module__.rpartition(".")[2]
 
     @property
@@ -128,9 +128,9 @@ class Questions(Settings, ABC):
 
 
 class Formulation(Questions):
-    """A way to put the problem into words. Subclasses are frozen dataclasses, one per file, with the paper's defaults.
+    """A wording of the retrieval problem. Subclasses are frozen dataclasses, one per file, with the paper's defaults.
 
-    Every one has `n_hops` (D, `--hops`) and `n_chains` (N, `--chains`) and raises BadInput for what its wording lacks.
+    Each has `n_hops` (D, `--hops`) and `n_chains` (N, `--chains`), and raises BadInput where its wording lacks them.
     """
 
     n_hops: int
@@ -138,7 +138,7 @@ class Formulation(Questions):
 
 
 def of_one_hop(name: str, hops: int | None = None, chains: int | None = None) -> Formulation:
-    """A formulation by its name, of as many hops as asked for; else of one where its wording allows it."""
+    """A formulation by name, with `hops` hops; by default with one, or its own default where it cannot have one."""
     kind = catalogue.find("formulations", name)
     given: dict[str, int] = {} if chains is None else {"n_chains": chains}
     try:
@@ -151,6 +151,6 @@ def of_one_hop(name: str, hops: int | None = None, chains: int | None = None) ->
 
 
 def check_rounds(name: str, n_hops: int, rounds: int) -> None:
-    """Raises BadInput if a formulation whose wording has a fixed number of hops is asked for another."""
+    """Raise BadInput if another number of hops is asked for than the wording has."""
     if n_hops != rounds:
         raise BadInput(f"{name} always has {rounds} hops, because its wording has; got {n_hops}, leave --hops out")

@@ -1,8 +1,8 @@
-"""What the formulations with plain chains share: N chains of D facts, and the order of appendix A (Musat, ICLR 2025).
+"""The base of formulations with plain chains: N chains of D facts, in the order of appendix A (Musat, ICLR 2025).
 
-The facts stand in D blocks, deepest first: a block holds the facts of one hop of all chains, in an order drawn anew.
-Which symbol of a block belongs to which chain is drawn, too. The paper gives one example of each formulation and says
-no more; in all twelve pairs of neighbouring blocks in it both look drawn.
+The facts stand in D blocks, deepest first. A block holds the facts of one hop of all chains, in random order. Which
+symbol of a block belongs to which chain is random, too. The paper states neither and gives one example of each
+formulation; in all twelve pairs of neighbouring blocks of these, both look random.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hopscope.problem.oracle import Fact
 class ChainFormulation(Formulation):
     """Chains that share no symbol: x_0, which is asked about, leads in D hops to the answer x_D."""
 
-    #: Whether the conclusion of a statement stands before its premise.
+    #: Whether a statement's conclusion comes before its premise.
     conclusion_first: ClassVar[bool] = False
 
     @abstractmethod
     def symbols(self, k: int) -> tuple[str, ...]:
-        """The N symbols x_k of the chains; those of k = 0 in order of their chains, the answers in the paper's."""
+        """The symbols x_k of the N chains: for k = 0 in the order of the chains, for answers in the paper's order."""
 
     @abstractmethod
     def template(self, k: int) -> str:
@@ -35,7 +35,7 @@ class ChainFormulation(Formulation):
         """The closing line and the stem, with `{}` for the symbol that is asked about."""
 
     def inflected(self, symbol: str, k: int, is_premise: bool) -> str:
-        """A symbol as fact k writes it."""
+        """A symbol as fact k spells it."""
         return symbol
 
     @property

@@ -1,7 +1,7 @@
-"""Chance for questions: whole numbers from SHAKE-256, so that a question's bytes depend on no library's generator.
+"""Random numbers for questions, from SHAKE-256, so that a question's bytes depend on no library's generator.
 
-Python promises the same numbers from `random.Random(seed).random()` in every version, but not from its `shuffle` or
-`sample`. A question needs a few dozen small numbers, so they are read off one long hash.
+Python guarantees that `random.Random(seed).random()` is the same in every version, but not `shuffle` or `sample`. A
+question needs a few dozen small numbers, so they are read from one long hash.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 
-#: Raised by one whenever a change here or in a formulation gives any question other bytes; part of every hash.
+#: Raised by one whenever a change here or in a formulation changes any question's bytes; part of every hash.
 VERSION = 1
-#: Of these 2048 bits no question uses 700, so that no number is likelier than another by more than 2^-1300.
+#: No question uses more than 700 of these 2048 bits, so probabilities are uniform to within 2^-1300.
 N_BYTES = 256
 
 
 class Draw:
-    """The numbers of one question: the digits of a long hash, read in whatever base is wanted next."""
+    """The random numbers of one question: digits of a long hash, each read in the base that is needed."""
 
     def __init__(self, name: str, settings: Mapping[str, Any], seed: int, index: int):
         if seed < 0 or index < 0:
@@ -34,7 +34,7 @@ class Draw:
         return digit
 
     def permutation(self, n: int) -> list[int]:
-        """The numbers from 0 to n − 1 in an order drawn evenly (Fisher and Yates)."""
+        """The numbers from 0 to n − 1 in random order, all orders equally likely (Fisher and Yates)."""
         order = list(range(n))
         for last in range(n - 1, 0, -1):
             other = self.below(last + 1)

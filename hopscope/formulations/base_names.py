@@ -1,4 +1,4 @@
-"""Names that several formulations use, in the paper's order (Musat, ICLR 2025, appendix A), and ours after them."""
+"""Names shared by formulations, in the paper's order (Musat, ICLR 2025, appendix A), followed by ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import string
 
 
 def listed(names: str) -> tuple[str, ...]:
-    """Names that are written with spaces between them."""
+    """Names from a text in which spaces separate them."""
     return tuple(names.split())
 
 

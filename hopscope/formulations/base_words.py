@@ -1,4 +1,4 @@
-"""Facts put into words, with the place and purpose of every word that matters."""
+"""Facts in words, with the span and role of every word that stands for a symbol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.problem.oracle import Fact, Problem
 
 
 class Word(NamedTuple):
-    """A word of a line that stands for a symbol: as it is written, inflected where grammar asks for it.
+    """A word that stands for a symbol, spelt as the line needs it.
 
     `role` and `chain` are as in `Span`.
     """
@@ -21,7 +21,7 @@ class Word(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of text and its spans, counted from its first character."""
+    """A line of text and its spans."""
 
     text: str
     spans: tuple[Span, ...]
@@ -50,12 +50,12 @@ def written(template: str, *words: Word) -> Line:
 
 
 def spans_of(lines: Iterable[Line]) -> tuple[Span, ...]:
-    """The spans of lines that stand one below the other."""
-    found, start = [], 0
+    """The spans of several lines joined by newlines."""
+    spans, start = [], 0
     for line in lines:
-        found += [Span(start + span.start, start + span.end, span.role, span.chain) for span in line.spans]
+        spans += [Span(start + span.start, start + span.end, span.role, span.chain) for span in line.spans]
         start += len(line.text) + 1
-    return tuple(found)
+    return tuple(spans)
 
 
 def compose(
@@ -70,18 +70,18 @@ def compose(
     chain: tuple[str, ...],
     acceptable: tuple[str, ...],
 ) -> Question:
-    """A question from its statements.
+    """A question made of its statements.
 
     Args:
         source: its formulation.
-        seed: what it was drawn from.
-        index: likewise.
-        statements: in the order in which they are presented.
+        seed: the question's seed.
+        index: the question's number.
+        statements: the statements, in their order of presentation.
         closing: the closing line and the stem, with `{}` for every symbol that is asked about.
-        query: these symbols.
-        asked: number of their chain.
+        query: the symbols that are asked about.
+        asked: the number of their chain.
         chain: the symbols from the query to the answer.
-        acceptable: the answers that count.
+        acceptable: the answers that count as coherent.
     """
     ask, stem = (written(template, *(Word(symbol, "query", asked) for symbol in query)) for template in closing)
     return Question(

@@ -11,7 +11,7 @@ from hopscope.formulations.base_names import LETTERS
 
 @dataclass(frozen=True)
 class Equations(ChainFormulation):
-    """N variables are given numbers, and D − 1 times N new ones the values of the N before.
+    """N variables are given numbers; D − 1 times, N new variables are given the values of the previous N.
 
     ```
     b = 0        premise  conclusion
@@ -21,7 +21,7 @@ class Equations(ChainFormulation):
     What is the value of c? Say directly only the numeric value, without any other words.
     ```
 
-    Variables are letters in alphabetical order, N to a block and none left out; after z come A … Z.
+    Variables are letters in alphabetical order, N to a block, without gaps; A … Z follow z.
     The numbers are 0 … N − 1.
     """
 

@@ -19,7 +19,7 @@ CLOSING = (
 
 @dataclass(frozen=True)
 class Functions(Formulation):
-    """N functions are given by tables, N letters name them anew, and N letters name the numbers 0 … N − 1.
+    """N functions are given by tables; N letters are further names of them, and N letters are names of 0 … N − 1.
 
     ```
     a(0) = 1     key[3a](key[3b]) = value[3]
@@ -33,15 +33,15 @@ class Functions(Formulation):
     What is the value of c(e)? Say directly only the numeric value, without any other words.
     ```
 
-    Two rounds of retrieval: c gives b and e gives 1, at once; b and 1 together give the answer. As in A.4, letters run
-    on from a and lines stand in alphabetical order: only what is on the right is drawn.
+    There are two rounds of retrieval: c gives b, and e gives 1, at once; b and 1 together give the answer. As in A.4,
+    letters run on from a and lines are in alphabetical order: only right-hand sides are random.
 
-    Chain j has the j-th function letter and an argument letter that is j further on in a circle from one drawn, so that
-    every pair is equally often asked about. Each chain needs one row of the tables; the other rows serve no chain.
+    Chain j has the j-th function letter, and the argument letter j places after a random one, cyclically, so that every
+    pair is asked about equally often. Each chain needs one row of the tables; the other rows belong to no chain.
 
-    In A.4 tables are permutations drawn on their own. Whoever overlooks the function but knows the argument can
-    then guess the value that most tables have for it, and is right about half the time. `latin` tables differ from
-    one another at every argument, so that overlooking either premise leaves N values to choose from.
+    In A.4 tables are independent permutations. A model that ignores the function but knows the argument can then guess
+    the value that most tables have for it, and is right about half the time. `latin` tables differ from one another at
+    every argument, so that ignoring either premise leaves N possible values.
     """
 
     n_hops: int = setting(2, "rounds of retrieval; this wording has 2: both letters, then the table")
@@ -87,7 +87,7 @@ class Functions(Formulation):
         )
 
     def drawn_tables(self, draw: Draw) -> list[list[int]]:
-        """For each function its values at 0 … N − 1."""
+        """Each function's values at 0 … N − 1."""
         n = self.n_chains
         if self.tables == "independent":
             return [draw.permutation(n) for _ in range(n)]
@@ -96,17 +96,17 @@ class Functions(Formulation):
 
 
 def table_row(function: str, x: int, value: int, chain: int | None) -> Statement:
-    """`a(0) = 3`."""
+    """A line such as `a(0) = 3`."""
     words = (Word(function, "key[3a]", chain), Word(str(x), "key[3b]", chain), Word(str(value), "value[3]", chain))
     return Statement(Fact((function, argument(str(x))), str(value), 3), written("{}({}) = {}", *words))
 
 
 def new_name(k: int, letter: str, symbol: str, chain: int) -> Statement:
-    """`e = b` or `i = 0`."""
+    """A line such as `e = b` or `i = 0`."""
     line = written("{} = {}", Word(letter, f"key[{k}]", chain), Word(symbol, f"value[{k}]", chain))
     return Statement(Fact((letter,), symbol if k == 1 else argument(symbol), k), line)
 
 
 def argument(number: str) -> str:
-    """A number as argument, in the problem: to have concluded 3 as a value is not to have been told to look up 3."""
+    """The oracle's symbol for a number as an argument: 3 as a value is not the same symbol as 3 to be looked up."""
     return f"({number})"

@@ -1,4 +1,4 @@
-"""Kingdoms: who has the illness that comes of what they eat, believe and live in? (Musat, ICLR 2025, 4 and A.3)."""
+"""Kingdoms: who has the illness that follows from what they eat, believe and live in? (Musat, ICLR 2025, 4 and A.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hopscope.core.settings import setting
 from hopscope.formulations.base_chain import ChainFormulation
 from hopscope.formulations.base_names import PEOPLE, listed
 
-#: From the answer outward; the first four of each are the paper's.
+#: Kinds of names, from the answer outward; the first four of each are the paper's.
 KINDS = (
     PEOPLE[:10],
     listed("Silvania Novaria Aurora Florinia Valoria Montania Ostaria Petronia Eldoria Marinia"),
@@ -20,7 +20,7 @@ KINDS = (
     listed("Astralyte Nephryon Zephyrium Virellium Quorvite Lumarine Thalorite Obridium Keltrium Pyrosine"),
     listed("Chronogy Aetherflux Somnosis Synthemia Vertalgia Noctemia Glaciosis Tremoria Calidysis Ossiflux"),
 )
-#: How names of one kind are tied to those of the next, and how one asks who is tied to a name of that kind.
+#: Wordings of the link between one kind and the next, and the verb of a question about it.
 LINKS = (
     ("{} lives in {}.", "lives in"),
     ("{} believe in {}.", "believes in"),
@@ -32,7 +32,7 @@ LINKS = (
 
 @dataclass(frozen=True)
 class Kingdoms(ChainFormulation):
-    """N people live in kingdoms, whose peoples believe, whose believers eat, what contains, what causes an illness.
+    """N people live in kingdoms; each kingdom has a belief, each belief a food, each food a substance, each an illness.
 
     ```
     Bob lives in Silvania.                     conclusion  premise
@@ -63,7 +63,7 @@ class Kingdoms(ChainFormulation):
         return ask, f"The person who {verb} {{}} is"
 
     def inflected(self, symbol: str, k: int, is_premise: bool) -> str:
-        """Novarians of Novaria, Luminists of luminism, and Beef where it begins a sentence."""
+        """The spelling in a sentence: Novarians for Novaria, Luminists for luminism, Beef at its beginning."""
         if is_premise:
             return symbol
         if symbol in KINDS[1]:

@@ -8,7 +8,7 @@ from hopscope.core.settings import BadInput, setting
 from hopscope.formulations.base_chain import ChainFormulation
 from hopscope.formulations.base_names import PEOPLE, listed
 
-#: Amsterdam … Delhi are the paper's.
+#: The first four, Amsterdam to Delhi, are the paper's.
 CITIES = listed(
     """
     Amsterdam Berlin Cairo Delhi Edinburgh Florence Geneva Havana Istanbul Jakarta Kyoto Lisbon Madrid Nairobi Oslo
@@ -19,7 +19,7 @@ CITIES = listed(
 
 @dataclass(frozen=True)
 class LivesWith(ChainFormulation):
-    """N people live in cities, and D − 1 times N others with the N before.
+    """N people live in cities; D − 1 times, N others live with the previous N.
 
     ```
     Bob lives in Amsterdam           premise  conclusion
@@ -29,8 +29,8 @@ class LivesWith(ChainFormulation):
     Where does Charlie live? Say directly only the name of the city, without any other words.
     ```
 
-    People are named in alphabetical order, N to a block, one name for each letter (A.2: Alice … Tom); after Zach
-    comes a second alphabet. The cities are the first N.
+    People are named in alphabetical order, N to a block, one name for each letter (A.2: Alice … Tom); a second alphabet
+    follows Zach. The cities are the first N.
     """
 
     n_hops: int = setting(5, "facts from the person who is asked about to the city, D (A.2: 5)", low=1, high=26)

@@ -11,7 +11,7 @@ from hopscope.formulations.base_names import listed
 from hopscope.formulations.base_words import Statement, Word, compose, written
 from hopscope.problem.oracle import Fact
 
-# The first four of these, and of relatives and countries what four chains need, are the paper's.
+# The first four of these are the paper's; so are as many relatives and countries as four chains need.
 PEOPLE = ("John", "Chris", "Diana", "Eve", "Sarah", "Paul")
 JOBS = ("doctor", "lawyer", "teacher", "engineer", "nurse", "farmer")
 RELATIONS = ("mother", "sister", "father", "brother", "aunt", "uncle")
@@ -32,7 +32,7 @@ CLOSING = ("Where does {} live? Say directly only the name, without any other wo
 
 @dataclass(frozen=True)
 class Relatives(Formulation):
-    """N people have N relatives each, who live in N × N countries; with whom one lives follows from one's job.
+    """N people have N relatives each, who live in N × N countries; a person's job says with which relative they live.
 
     ```
     Dana lives in Brazil.              key[4]   value[4]
@@ -44,11 +44,11 @@ class Relatives(Formulation):
     Where does John live? Say directly only the name, without any other words.
     ```
 
-    Four rounds of retrieval: John gives doctor, doctor gives sister, John and sister together give Dana, and Dana gives
-    Brazil. As in A.5, the first block is shuffled, while people, relations and jobs are listed in a fixed order and
-    what they are tied to is drawn; names are the first of their lists, women's for mothers, sisters and aunts.
+    There are four rounds of retrieval: John gives doctor, doctor gives sister, John and sister together give Dana, and
+    Dana gives Brazil. As in A.5, the first block is shuffled; people, relations and jobs are listed in a fixed order,
+    and what they are linked to is random. Names are the first of their lists, women's for mothers, sisters and aunts.
 
-    Chain j belongs to the j-th person. Relatives with whom nobody lives serve no chain.
+    Chain j belongs to the j-th person. Relatives with whom nobody lives belong to no chain.
     """
 
     n_hops: int = setting(4, "rounds of retrieval; this wording has 4: job, relation, relative, country")
@@ -92,7 +92,7 @@ class Relatives(Formulation):
         )
 
     def drawn_relatives(self, draw: Draw) -> dict[tuple[str, str], str]:
-        """The relative of each person in each relation."""
+        """Each person's relative in each relation."""
         pairs = [(person, relation) for person in PEOPLE[: self.n_chains] for relation in RELATIONS[: self.n_chains]]
         drawn: dict[tuple[str, str], str] = {}
         for names, female in ((WOMEN, True), (MEN, False)):
@@ -102,13 +102,13 @@ class Relatives(Formulation):
 
 
 def lives(relative: str, country: str, chain: int | None) -> Statement:
-    """`Lily lives in Brazil.`"""
+    """A line such as `Lily lives in Brazil.`"""
     line = written("{} lives in {}.", Word(relative, "key[4]", chain), Word(country, "value[4]", chain))
     return Statement(Fact((relative,), country, 4), line)
 
 
 def has(person: str, relation: str, relative: str, chain: int | None) -> Statement:
-    """`Eves mother is Lily.`, without an apostrophe, as in A.5."""
+    """A line such as `Eves mother is Lily.`, without an apostrophe, as in A.5."""
     keys = Word(f"{person}s", "key[3a]", chain), Word(relation, "key[3b]", chain)
     return Statement(
         Fact((person, relation), relative, 3), written("{} {} is {}.", *keys, Word(relative, "value[3]", chain))
@@ -116,13 +116,13 @@ def has(person: str, relation: str, relative: str, chain: int | None) -> Stateme
 
 
 def lives_with(job: str, relation: str, chain: int) -> Statement:
-    """`Lawyers live with their mothers.`"""
+    """A line such as `Lawyers live with their mothers.`"""
     words = Word(f"{job.capitalize()}s", "key[2]", chain), Word(f"{relation}s", "value[2]", chain)
     return Statement(Fact((job,), relation, 2), written("{} live with their {}.", *words))
 
 
 def works(person: str, job: str, chain: int) -> Statement:
-    """`Eve works as a lawyer.`"""
+    """A line such as `Eve works as a lawyer.`"""
     article = "an" if job[0] in "aeiou" else "a"
     words = Word(person, "key[1]", chain), Word(job, "value[1]", chain)
     return Statement(Fact((person,), job, 1), written(f"{{}} works as {article} {{}}.", *words))

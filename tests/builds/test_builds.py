@@ -160,9 +160,9 @@ def test_a_dot_product_alone_would_fail():
 def test_twins_need_time_to_be_joined():
     task = Retrieval(n_hops=2)
     plan = make_plan(plan_schedule(task, Build(algorithm="linear", merging="chain")), 2, [1, 2])
-    assert not can_have_twin(plan, (0, 0), told=False)  # no roles yet
-    assert not can_have_twin(plan, (0, 0), told=True)  # the next layer looks for what it copied
-    assert can_have_twin(plan, (1, 0), told=False)
+    assert not can_have_twin(plan, (0, 0), roles_known=False)  # no roles yet
+    assert not can_have_twin(plan, (0, 0), roles_known=True)  # the next layer looks for what it copied
+    assert can_have_twin(plan, (1, 0), roles_known=False)
 
 
 def test_equal_seeds_build_equal_bits():
