@@ -1,7 +1,7 @@
-"""The change point of a curve: the one logistic rise that describes it best (ours).
+"""The change point of a curve: the middle of the logistic rise that fits it best (our measure).
 
-Its interval (95 %) says how much the answer depends on which sequences were measured, and on how well a single rise
-describes the curve; not how another seed would have trained.
+Its 95 % interval covers which sequences were measured, and how well a single rise describes the curve. It does not
+cover how another seed would have trained.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from numpy.typing import NDArray
 
 from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, rounded, student
 
-LEAST_RISE = 0.1  # of attention: a fitted rise that is smaller is none (ours)
-LEAST_EXPLAINED = 0.5  # share of the curve's variance: of a fit that explains less nothing is reported (ours)
-FITTED = 5  # checkpoints that a fit of four numbers needs
-CENTRES, WIDTHS = 400, 20  # of the fit's grid, at most and exactly
-ALONG = 8  # centres tried between two checkpoints
-LOGIT_90 = 4.394  # a logistic curve goes from 10 % to 90 % of its rise in so many widths
+LEAST_RISE = 0.1  # attention; a smaller fitted rise does not count (our choice)
+LEAST_EXPLAINED = 0.5  # share of the curve's variance that a fit must explain to be reported (our choice)
+FITTED = 5  # checkpoints that a fit of four parameters needs
+CENTRES, WIDTHS = 400, 20  # size of the grid: at most so many centres, exactly so many widths
+ALONG = 8  # centres between two checkpoints
+LOGIT_90 = 4.394  # widths in which a logistic curve goes from 10 % to 90 % of its rise
 
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """The one rise that describes a curve best: a logistic step, fitted by least squares.
+    """The rise that fits a curve best: a logistic step, fitted by least squares.
 
     Attributes:
-        step: its middle.
-        low: lower end of the interval of the middle.
-        high: its upper end.
+        step: the middle of the rise.
+        low: lower end of the middle's 95 % interval.
+        high: upper end of it.
         width: steps from 10 % to 90 % of the rise.
         floor: the level before.
         ceiling: the level after.
@@ -47,7 +47,7 @@ class ChangePoint:
     explained: float
 
     def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
+        """The value in emergence.json."""
         return rounded(asdict(self))
 
 
@@ -56,22 +56,21 @@ def change_point(
 ) -> ChangePoint | None:
     """The logistic step, floor + (ceiling − floor) / (1 + exp(−(t − step) / width)), that fits a curve best.
 
-    The interval is a bootstrap: each sample is the curve over resampled sequences, plus normal noise at every
-    checkpoint, as strong as what the fit leaves (n − 4 degrees of freedom for n checkpoints, and Student's t).
-    The first part holds what sequences share over time, the second whatever else strays from one rise, such as the
-    noise of training; what is in both is counted twice. On synthetic rises it covers in 93 to 99 of 100 cases
-    (docs/emergence.md); noise that is much stronger within the rise than beside it is underestimated. Where fewer than
-    two checkpoints fall within the rise, the interval reaches at least to the checkpoints around it: between them
-    nothing is known.
+    The interval is a bootstrap. Each sample is the curve over resampled sequences, plus normal noise at every
+    checkpoint, as large as the fit's residuals (n − 4 degrees of freedom for n checkpoints, and Student's t). The first
+    part covers what sequences share over time. The second covers all other departures from a single rise, such as the
+    noise of training. What is in both is counted twice. On synthetic rises the interval covers the truth in 93 to 99 of
+    100 cases (docs/emergence.md); noise that is much stronger within the rise than outside is underestimated. If fewer
+    than two checkpoints fall within the rise, the interval reaches at least to the checkpoints around it.
 
     Args:
         steps: of the checkpoints, increasing.
         curve: mean attention at each, 0–1.
-        resampled: the same over resampled sequences, (sample, step); by default the curve itself, 200 times.
+        resampled: the curve over resampled sequences, (sample, step); by default the curve itself, 200 times.
         seed: of the noise.
 
     Returns:
-        None with fewer than five checkpoints, and where no single rise of at least 0.1 explains half of the variance.
+        None with fewer than five checkpoints, or if no single rise of at least 0.1 explains half of the variance.
 
     Raises:
         BadInput: as `onset` does.
@@ -86,8 +85,8 @@ def change_point(
         return None
     samples = numpy.repeat(curve[None], 200, 0) if resampled is None else resampled
     freedom = len(times) - 4
-    left = numpy.sqrt(((curve - fit.at(times)) ** 2).sum() / freedom) * student(freedom) / NORMAL_975
-    noise = left * numpy.random.default_rng(seed).standard_normal(samples.shape)
+    residual = numpy.sqrt(((curve - fit.at(times)) ** 2).sum() / freedom) * student(freedom) / NORMAL_975
+    noise = residual * numpy.random.default_rng(seed).standard_normal(samples.shape)
     low, high = numpy.quantile(grid.centres_of(samples + noise), INTERVAL)
     inside = (numpy.abs(times - centre) < fit.width * LOGIT_90 / 2).sum()
     if inside < 2:
@@ -98,7 +97,7 @@ def change_point(
 
 @dataclass(frozen=True)
 class Logistic:
-    """A logistic step; `width` is its unit of time."""
+    """A logistic step; `width` is its time scale, in steps."""
 
     step: float
     width: float
@@ -116,13 +115,13 @@ def logistic(x: Array) -> Array:
 
 
 class Grid:
-    """All logistic steps that are tried on curves over the same checkpoints.
+    """The logistic steps that are tried on curves over the same checkpoints.
 
-    Given middle and width, floor and ceiling follow by linear least squares; so the best fit is the step whose shape,
-    centred and scaled to length 1, has the largest product with the curve. One matrix product fits a thousand curves.
+    Given middle and width, floor and ceiling follow by linear least squares. So the best fit is the step whose shape,
+    centred and scaled to norm 1, has the largest dot product with the curve. One matrix product fits a thousand curves.
 
     Args:
-        times: the checkpoints.
+        times: the steps of the checkpoints.
     """
 
     def __init__(self, times: Array):
@@ -136,7 +135,7 @@ class Grid:
         self.shapes = centred / numpy.linalg.norm(centred, axis=-1, keepdims=True).clip(1e-12)
 
     def best(self, curve: Array) -> tuple[Logistic | None, float]:
-        """The best rising step of one curve, and its middle, refined; None where every fit falls."""
+        """The best rising step of one curve, and its refined middle; None if every fit falls."""
         scores = self.shapes @ (curve - curve.mean())
         width, centre = numpy.unravel_index(int(scores.argmax()), scores.shape)
         if scores[width, centre] <= 0:
@@ -144,26 +143,26 @@ class Grid:
         middle = float(self.refined(scores[width][None], numpy.array([centre]))[0])
         shape = logistic((self.times - middle) / self.widths[width])
         slope, floor = numpy.polyfit(shape, curve, 1)
-        left = ((curve - floor - slope * shape) ** 2).sum() / ((curve - curve.mean()) ** 2).sum()
-        found = Logistic(middle, float(self.widths[width]), float(floor), float(floor + slope), float(1 - left))
-        return found, middle
+        unexplained = ((curve - floor - slope * shape) ** 2).sum() / ((curve - curve.mean()) ** 2).sum()
+        best = Logistic(middle, float(self.widths[width]), float(floor), float(floor + slope), float(1 - unexplained))
+        return best, middle
 
     def centres_of(self, curves: Array) -> Array:
-        """The middle of the best step of each curve, (sample,)."""
+        """The middle of each curve's best step, (sample,)."""
         centred = (curves - curves.mean(1, keepdims=True)).T
         rows = numpy.arange(len(curves))
         best = numpy.full(len(curves), -numpy.inf)
-        found = numpy.zeros(len(curves))
+        centres = numpy.zeros(len(curves))
         for shapes in self.shapes:  # one width at a time keeps the products small
             scores = (shapes @ centred).T
             centre = scores.argmax(1)
             better = scores[rows, centre] > best
             best = numpy.where(better, scores[rows, centre], best)
-            found = numpy.where(better, self.refined(scores, centre), found)
-        return found
+            centres = numpy.where(better, self.refined(scores, centre), centres)
+        return centres
 
     def refined(self, scores: Array, centre: NDArray[numpy.int64]) -> Array:
-        """The vertex of the parabola through the best score and its neighbours, (sample centre) and (sample,)."""
+        """The vertex of the parabola through the best score and its neighbours; (sample centre) and (sample,)."""
         inner = centre.clip(1, len(self.centres) - 2)
         rows = numpy.arange(len(scores))
         x = numpy.stack([self.centres[inner + shift] for shift in (-1, 0, 1)])

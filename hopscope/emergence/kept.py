@@ -1,4 +1,4 @@
-"""Paths over training that are measured once: kept beside their runs, and shared by whoever wants them."""
+"""Emergence measured once: kept beside the run, and read by whatever needs it again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hopscope.problem.paths import Path
 from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
 
-#: Of what is measured and made of it. It is raised whenever that may come out otherwise than before.
+#: Version of the measurement and of what is computed from it; raised whenever results may change.
 VERSION = 2
 ASKED: dict[str, Any] = {"seed": 0, "null": "uniform"}
 
@@ -29,7 +29,7 @@ def emergence_of(
     watch: Callable[[str], None] = lambda _: None,
     place: Folder | None = None,
 ) -> Emergence:
-    """Paths over a run's checkpoints, now or before; arguments and errors as of `follow`; `place`: of `kept`."""
+    """As `follow`, but read if it is kept; `place` is that of `hopscope.runs.kept.kept`."""
     about = {
         "weights": weights(run, run.steps),
         "paths": [str(path) for path in dict.fromkeys(paths)],
@@ -47,6 +47,6 @@ def emergence_of(
 
 
 def files_of(emergence: Emergence) -> dict[str, bytes]:
-    """What is kept of an emergence: all of it, to the bit, but for where its run lies."""
+    """The files that are kept: the whole value, to the bit, except for the path of its run."""
     values = {name: value for name, value in vars(emergence).items() if name != "run"}
     return {EXACT: to_json(plain(values | {"hops": emergence.hops.to_dict("list")}))}

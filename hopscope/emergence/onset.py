@@ -1,10 +1,10 @@
-"""When a curve rises: by the paper's rule, and when silencing begins to cost (Musat, ICLR 2025, section 9).
+"""When a curve rises: by the paper's rule, and when silencing a path begins to cost (Musat, ICLR 2025, section 9).
 
-A curve is known at checkpoints alone. The paper draws straight lines between them and takes the first step at which
-the mean attention goes above 0.5 (section 9.1); the causal onset is ours. Intervals are 95 %: they say how much the
-answer depends on which sequences were measured, and take in all that may have happened between two checkpoints
-(`hopscope.emergence.refine` looks there). They do not say how another seed would have trained: that takes
-several runs. The one rise that describes a curve best is fitted in `hopscope.emergence.change_point`.
+A curve is known only at checkpoints. The paper joins them by straight lines and takes the first step at which the mean
+attention exceeds 0.5 (section 9.1); the causal onset is ours. Intervals are 95 %. They cover which sequences were
+measured, and everything that may have happened between two checkpoints (`hopscope.emergence.refine` looks there). They
+do not cover how another seed would have trained, which takes several runs. `hopscope.emergence.change_point` fits the
+rise that describes a curve best.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from hopscope.core.settings import BadInput
 
 Array = NDArray[numpy.float64]
-#: Whether a passing was seen between two checkpoints, had happened by the first, or had not by the last.
+#: Whether the threshold was passed between two checkpoints, before the first, or not by the last.
 Status = Literal["seen", "already", "never"]
 
 PASSES = 0.5  # mean attention above which a path has emerged (paper, section 9.1)
-HALF = 0.5  # share of its last effect at which a path has begun to matter (ours)
+HALF = 0.5  # share of its final effect at which a path has begun to matter (our choice)
 INTERVAL = (0.025, 0.975)
 NORMAL_975 = 1.95996
-#: Student's t at 97.5 %, for 1, 2, … degrees of freedom; from there on by Cornish and Fisher's series.
+#: Student's t at 97.5 %, for 1, 2, … degrees of freedom; beyond the table by Cornish and Fisher's series.
 T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
@@ -35,15 +35,15 @@ class Onset:
     """When a curve first passed a threshold.
 
     Attributes:
-        status: `seen`; `already`, above it at the first checkpoint (censored on the left); `never`, not above it at any
-            (censored on the right).
-        step: linearly interpolated, if it was seen; else None.
-        low: lower end of its interval, over resampled sequences and whatever lies between two checkpoints; None: before
-            the first checkpoint, or not known.
-        high: its upper end; None: after the last checkpoint, or not known.
-        after: the last checkpoint not above the threshold before the passing: `step` lies behind it. None if `already`.
-        by: the first checkpoint above it. None if `never`.
-        falls: how often the curve went back below the threshold afterwards.
+        status: `seen`; `already`, above it at the first checkpoint (left-censored); `never`, above it at no checkpoint
+            (right-censored).
+        step: the passing, linearly interpolated, if it was seen; else None.
+        low: lower end of its interval, over resampled sequences and the time between two checkpoints; None: before
+            the first checkpoint, or unknown.
+        high: upper end; None: after the last checkpoint, or unknown.
+        after: the last checkpoint before the passing; None if `already`.
+        by: the first checkpoint above the threshold; None if `never`.
+        falls: how often the curve fell below the threshold again.
     """
 
     status: Status
@@ -55,7 +55,7 @@ class Onset:
     falls: int
 
     def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
+        """The value in emergence.json."""
         return rounded(asdict(self))
 
 
@@ -64,12 +64,13 @@ class Causal:
     """When silencing a path begins to raise the loss.
 
     Attributes:
-        onset: of half of the last checkpoint's effect; `never` where that is not above 0 for certain, or negligible.
-        hurts_from: the first checkpoint from which on the effect's interval stays above 0, however small the effect;
+        onset: when half of the last checkpoint's effect is reached; `never` if that effect is not significantly above
+            0, or is negligible.
+        hurts_from: the first checkpoint from which the effect's interval stays above 0, however small the effect;
             None if it is not above 0 at the last.
-        effect: at the last checkpoint: loss silenced − loss as is.
+        effect: the effect at the last checkpoint: loss silenced − loss as it is.
         low: lower end of that effect's interval, paired over sequences.
-        high: its upper end.
+        high: upper end of it.
     """
 
     onset: Onset
@@ -79,26 +80,26 @@ class Causal:
     high: float
 
     def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
+        """The value in emergence.json."""
         return rounded({**asdict(self), "onset": self.onset.as_dict()})
 
 
 def rounded(values: dict[str, Any]) -> dict[str, Any]:
-    """Numbers of a result as they are stored: four decimals are far below any interval here."""
+    """A result's numbers as they are stored: four decimals, far finer than any interval here."""
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def resamples(n: int, count: int, seed: int) -> Array:
     """How often each of n sequences is drawn in each of `count` bootstrap samples, (count, n).
 
-    One such table serves all curves of a run, so that their differences are paired.
+    One such array serves all curves of a run, so that their differences are paired.
     """
     random = numpy.random.default_rng(seed)
     return random.multinomial(n, numpy.full(n, 1 / n), size=count).astype(numpy.float64)
 
 
 def student(freedom: int) -> float:
-    """Student's t at 97.5 %; beyond the table to three digits."""
+    """Student's t at 97.5 %, to three digits beyond the table."""
     if freedom <= len(T_975):
         return T_975[freedom - 1]
     z, f = NORMAL_975, freedom
@@ -119,13 +120,14 @@ def onset(
 
     Args:
         steps: of the checkpoints, increasing, at least two.
-        curve: its value at each; finite.
+        curve: its value at each checkpoint; finite.
         threshold: in the units of the curve.
-        resampled: the same curve over resampled sequences, (sample, step); without it there is no interval.
-        low: thresholds of the resampled curves, one each; by default the same for all.
+        resampled: the curve over resampled sequences, (sample, step); without it the interval covers only the time
+            between checkpoints.
+        low: thresholds of the resampled curves, (sample,); by default `threshold`.
 
     Raises:
-        BadInput: steps do not increase, or numbers do not match them or are not finite.
+        BadInput: steps do not increase, or values do not match them or are not finite.
     """
     check(steps, curve)
     above = curve > threshold
@@ -143,7 +145,7 @@ def onset(
 
 
 def passing(steps: Sequence[int], curves: Array, thresholds: Array) -> Array:
-    """Where each curve first goes above its threshold, interpolated; −∞ if it begins there, ∞ if it never does."""
+    """Where each curve first exceeds its threshold, interpolated; −∞ if it starts above it, ∞ if it never does."""
     times, rows = numpy.asarray(steps, float), numpy.arange(len(curves))
     above = curves > thresholds[:, None]
     first = above.argmax(1)
@@ -154,7 +156,7 @@ def passing(steps: Sequence[int], curves: Array, thresholds: Array) -> Array:
 
 
 def gaps(steps: Sequence[int], curves: Array, thresholds: Array) -> tuple[Array, Array]:
-    """The checkpoints between which each curve first goes above its threshold; −∞ and ∞ beyond the first and last."""
+    """The checkpoints between which each curve first exceeds its threshold; −∞ and ∞ beyond the first and last."""
     times = numpy.concatenate([[-numpy.inf], numpy.asarray(steps, float), [numpy.inf]])
     above = numpy.pad(curves > thresholds[:, None], ((0, 0), (0, 1)), constant_values=True)
     first = above.argmax(1)
@@ -162,13 +164,13 @@ def gaps(steps: Sequence[int], curves: Array, thresholds: Array) -> tuple[Array,
 
 
 def interval_of(after: Array, by: Array) -> tuple[float | None, float | None]:
-    """From the lower 2.5 % of some gaps' beginnings to the upper of their ends; None outside the checkpoints."""
+    """From the 2.5 % quantile of the gaps' beginnings to the 97.5 % quantile of their ends; None beyond checkpoints."""
     low, high = (numpy.quantile(v, q, method="nearest") for v, q in zip((after, by), INTERVAL, strict=True))
     return (float(low) if numpy.isfinite(low) else None), (float(high) if numpy.isfinite(high) else None)
 
 
 def check(steps: Sequence[int], curve: Array) -> None:
-    """Whether there is a curve here. Raises BadInput."""
+    """Raise BadInput unless there is a finite value at each of at least two increasing steps."""
     if len(steps) < 2 or len(steps) != len(curve):
         raise BadInput(f"a curve needs a value at each of at least two steps; got {len(steps)} and {len(curve)}")
     if (numpy.diff(steps) <= 0).any():
@@ -187,11 +189,11 @@ def causal_onset(
 
     Args:
         steps: of the checkpoints, increasing.
-        effects: what silencing adds to the loss of each sequence at each checkpoint, (sequence, step).
+        effects: increase of each sequence's loss under silencing at each checkpoint, (sequence, step).
         weights: of the sequences in each bootstrap sample, (sample, sequence), from `resamples`.
-        least: a last effect below this is none, however certain: with enough sequences every effect is.
-        above: at which checkpoints the path gets more attention than chance. Elsewhere what silencing costs is not what
-            the path does, for it does nothing yet, and counts as nothing.
+        least: a final effect below this does not count, however significant: with enough sequences every effect is.
+        above: at which checkpoints the path gets more attention than chance. At others the path does nothing yet, so
+            the effect of silencing it is not its own and counts as 0.
 
     Raises:
         BadInput: as `onset` does.

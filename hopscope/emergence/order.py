@@ -1,13 +1,14 @@
 """In which order paths emerge, over several runs: precedence, the modal order, Kendall's τ.
 
-Circuits of different seeds sit in different layers and heads, so a path is followed across runs by what it does: its
-attending role, its attended role and the chain, and among several of one kind its rank in layer order:
-`query->value[2]`, `query->value[2] #2`. Roles carry the hop, so this aligns hops too. Where circuits have several paths
-of a kind, ranks are of little worth across runs, and `first_of_kind` compares what has a counterpart in every run.
+Circuits of different seeds are in different layers and heads. So a path is identified across runs by its function: its
+query role, its key role and the chain, and among several of one kind its rank in layer order: `query->value[2]`,
+`query->value[2] #2`. Roles contain the hop, so hops are aligned too. If circuits have several paths of a kind, ranks
+mean little across runs, and `first_of_kind` compares events that every run has.
 
-Within a run the order of two events is *determined* if their intervals share no more than a checkpoint that lies
-between them; an event that was there at the first checkpoint precedes all that were seen, one that never came follows
-them. What is left (both within one gap, both censored alike, one absent) is *undetermined*, and counted as such.
+Within a run the order of two events is *determined* if a checkpoint separates them, and their intervals share at most
+that checkpoint. An event that had happened by the first checkpoint precedes all that were seen, and one that never
+happened follows them. Other pairs (both within one gap, both censored alike, one absent) are *undetermined*, and are
+counted as such.
 """
 
 from __future__ import annotations
@@ -26,30 +27,31 @@ from hopscope.emergence.onset import Onset, student
 from hopscope.problem.paths import Path
 
 Signs = NDArray[numpy.int64]
-Run = Mapping[str, Onset]  # the events of one run, by name
+Run = Mapping[str, Onset]  # events of one run, by name
 
 
 def event_names(paths: Iterable[Path]) -> dict[Path, str]:
-    """What each path is called in every run: its roles, and its rank in layer order among those of its kind."""
-    seen: dict[tuple[str, str, str], int] = {}
+    """Each path's name across runs: its roles, and its rank in layer order among paths of its kind."""
+    count_of: dict[tuple[str, str, str], int] = {}
     names = {}
     for path in sorted(paths):
         kind = (path.query, path.key, path.chain)
-        seen[kind] = seen.get(kind, 0) + 1
-        rank = f" #{seen[kind]}" if seen[kind] > 1 else ""
+        count_of[kind] = count_of.get(kind, 0) + 1
+        rank = f" #{count_of[kind]}" if count_of[kind] > 1 else ""
         names[path] = str(path).split(" ", 1)[1] + rank
     return names
 
 
 def first_of_kind(run: Run) -> dict[str, Onset]:
-    """When each kind of path first appeared, by its name without rank: the earliest onset among its paths.
+    """The earliest onset among the paths of each kind, by the kind's name (without rank).
 
-    Layers say little about time: of two heads that come to do the same either may be first; other seeds have one.
+    The order of layers says little about time: of two heads with the same function either may be first, and other
+    seeds have only one.
     """
-    found: dict[str, Onset] = {}
+    first: dict[str, Onset] = {}
     for name in in_order(run):
-        found.setdefault(name.split(" #")[0], run[name])
-    return found
+        first.setdefault(name.split(" #")[0], run[name])
+    return first
 
 
 # Within a run ----------------------------------------------------------------------------------------------------
@@ -69,17 +71,17 @@ def precedes(a: Onset, b: Onset) -> int:
 
 
 def relation(run: Run, events: Sequence[str]) -> Signs:
-    """Who precedes whom in one run, (event, event): 1, −1, or 0 where it is not determined or one is absent."""
-    found = numpy.zeros((len(events), len(events)), dtype=numpy.int64)
+    """Which event precedes which in one run, (event, event): 1, −1, or 0 if it is undetermined or one is absent."""
+    signs = numpy.zeros((len(events), len(events)), dtype=numpy.int64)
     for i, j in itertools.combinations(range(len(events)), 2):
         if events[i] in run and events[j] in run:
-            found[i, j] = precedes(run[events[i]], run[events[j]])
-            found[j, i] = -found[i, j]
-    return found
+            signs[i, j] = precedes(run[events[i]], run[events[j]])
+            signs[j, i] = -signs[i, j]
+    return signs
 
 
 def in_order(run: Run) -> list[str]:
-    """The events of a run as they came; what never came stands last."""
+    """The events of a run in order of their onsets; those that never happened are last."""
     place = {"already": -math.inf, "never": math.inf}
     return sorted(run, key=lambda name: (place.get(run[name].status, run[name].step or 0.0), name))
 
@@ -88,17 +90,17 @@ def in_order(run: Run) -> list[str]:
 
 
 def kendall(a: Signs, b: Signs) -> float:
-    """Kendall's τ between two orders, given as who precedes whom; NaN where one of them determines no pair.
+    """Kendall's τ between two orders, given as signs of precedence; NaN if one of them determines no pair.
 
-    Σ a·b / √(Σ a² · Σ b²), Kendall's general coefficient: between orders with ties it is τ-b, and it needs no more than
-    pairs, so orders that leave some undetermined have one as well. 1 for equal orders, −1 for reversed ones.
+    Σ a·b / √(Σ a² · Σ b²) is Kendall's general coefficient. Between orders with ties it is τ-b. It needs only signs of
+    pairs, so it is defined for orders with undetermined pairs. It is 1 for equal orders, −1 for reversed ones.
     """
     scale = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
     return float((a * b).sum()) / scale if scale else math.nan
 
 
 def signs_of(ranks: Sequence[float]) -> Signs:
-    """Who precedes whom among things with these ranks; equal ranks are ties."""
+    """Signs of precedence among things with these ranks; equal ranks are ties."""
     values = numpy.asarray(ranks, float)
     return numpy.sign(values[None, :] - values[:, None]).astype(numpy.int64)
 
@@ -113,7 +115,7 @@ def tau_b(a: Sequence[float], b: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two events over all runs: in how many the first came before, after, or it cannot be said."""
+    """Two events over all runs: in how many runs the first came before, after, or in undetermined order."""
 
     first: str
     second: str
@@ -128,17 +130,17 @@ class Agreement:
     """The order of emergence over runs.
 
     Attributes:
-        events: in the modal order: each pair as most runs have it. Events are sorted by the number of others that they
-            precede in most runs, less those that they follow; equal ones by their mean place.
-        runs: how many runs.
-        holds: in how many of them no determined pair contradicts the modal order.
-        confirmed: in how many, besides, every pair is there and determined.
+        events: in the modal order, which has each pair as most runs have it. Events are sorted by the number of others
+            that they precede in most runs minus the number that they follow; ties by their mean rank.
+        runs: the number of runs.
+        holds: in how many runs no determined pair contradicts the modal order.
+        confirmed: in how many of these every pair is present and determined.
         holds_interval: of the share of runs in which it holds (Wilson).
         pairs: every pair of events, in the modal order.
-        tau: Kendall's τ of each run against the modal order; None where a run determines nothing.
+        tau: Kendall's τ of each run against the modal order; None if the run determines nothing.
         mean_tau: mean of τ over all pairs of runs; None with fewer than two comparable runs.
-        mean_tau_interval: its interval (jackknife over runs); None with fewer than three, or where runs are not all
-            comparable. Where all runs agree it has no width: the interval of the share then says more.
+        mean_tau_interval: its interval (jackknife over runs); None with fewer than three, or if not all runs are
+            comparable. If all runs agree its width is 0, and the interval of the share is more informative.
     """
 
     events: tuple[str, ...]
@@ -157,7 +159,7 @@ class Agreement:
         return self.holds / self.runs
 
     def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
+        """The value in emergence.json."""
         return {
             "events": list(self.events),
             "runs": self.runs,
@@ -176,7 +178,7 @@ def agreement(runs: Sequence[Run]) -> Agreement:
     """The order of emergence over runs.
 
     Args:
-        runs: the events of each, by names that mean the same in all (`event_names`); some may lack some.
+        runs: the events of each run, by names that mean the same in all (`event_names`); some may be absent.
 
     Raises:
         ValueError: there is no run.
@@ -184,20 +186,20 @@ def agreement(runs: Sequence[Run]) -> Agreement:
     if not runs:
         raise ValueError("an order over runs needs at least one run")
     events = modal_order(runs)
-    found = [relation(run, events) for run in runs]
+    orders = [relation(run, events) for run in runs]
     modal = signs_of(range(len(events)))
     upper = numpy.triu(numpy.ones_like(modal), 1).astype(bool)
-    fits = [not (signs[upper] < 0).any() for signs in found]
-    sure = [bool((signs[upper] > 0).all()) for signs in found]
-    tau = [kendall(signs, modal * present(run, events)) for run, signs in zip(runs, found, strict=True)]
-    mean, ends = mean_pairwise(found, [present(run, events) for run in runs])
+    fits = [not (signs[upper] < 0).any() for signs in orders]
+    confirmed = [bool((signs[upper] > 0).all()) for signs in orders]
+    tau = [kendall(signs, modal * present(run, events)) for run, signs in zip(runs, orders, strict=True)]
+    mean, ends = mean_pairwise(orders, [present(run, events) for run in runs])
     return Agreement(
         events=tuple(events),
         runs=len(runs),
         holds=sum(fits),
-        confirmed=sum(sure),
+        confirmed=sum(confirmed),
         holds_interval=wilson(sum(fits), len(runs)),
-        pairs=tuple(pairs_of(runs, events, found)),
+        pairs=tuple(pairs_of(runs, events, orders)),
         tau=tuple(None if math.isnan(t) else t for t in tau),
         mean_tau=mean,
         mean_tau_interval=ends,
@@ -205,7 +207,7 @@ def agreement(runs: Sequence[Run]) -> Agreement:
 
 
 def modal_order(runs: Sequence[Run]) -> list[str]:
-    """All events, each pair in the direction that most runs have it in, as far as one order can."""
+    """All events, ordered so that pairs are as most runs have them, as far as one order allows."""
     events = sorted({name for run in runs for name in run})
     votes = numpy.sign(sum(relation(run, events) for run in runs))
     wins = dict(zip(events, numpy.atleast_2d(votes).sum(1).tolist(), strict=True)) if events else {}
@@ -217,25 +219,25 @@ def modal_order(runs: Sequence[Run]) -> list[str]:
 
 
 def present(run: Run, events: Sequence[str]) -> Signs:
-    """1 where a run has both events of a pair, else 0."""
+    """1 where a run has both events of a pair, else 0, (event, event)."""
     there = numpy.array([name in run for name in events], dtype=numpy.int64)
     return numpy.outer(there, there)
 
 
-def pairs_of(runs: Sequence[Run], events: Sequence[str], found: Sequence[Signs]) -> Iterable[Pair]:
-    """Every pair in the given order, counted over runs."""
+def pairs_of(runs: Sequence[Run], events: Sequence[str], orders: Sequence[Signs]) -> Iterable[Pair]:
+    """Every pair in the given order, with its counts over runs."""
     for i, j in itertools.combinations(range(len(events)), 2):
-        signs = [int(s[i, j]) for run, s in zip(runs, found, strict=True) if {events[i], events[j]} <= set(run)]
+        signs = [int(s[i, j]) for run, s in zip(runs, orders, strict=True) if {events[i], events[j]} <= set(run)]
         counts = signs.count(1), signs.count(-1), signs.count(0)
         yield Pair(events[i], events[j], *counts, len(runs) - len(signs))
 
 
-def mean_pairwise(found: Sequence[Signs], there: Sequence[Signs]) -> tuple[float | None, tuple[float, float] | None]:
-    """Mean τ over pairs of runs, on the events that both have, and its jackknife interval, within −1 … 1."""
-    n = len(found)
+def mean_pairwise(orders: Sequence[Signs], there: Sequence[Signs]) -> tuple[float | None, tuple[float, float] | None]:
+    """Mean τ over pairs of runs, on events that both have, and its jackknife interval, cut to −1 … 1."""
+    n = len(orders)
     table = numpy.full((n, n), math.nan)
     for i, j in itertools.combinations(range(n), 2):
-        table[i, j] = table[j, i] = kendall(found[i] * there[j], found[j] * there[i])
+        table[i, j] = table[j, i] = kendall(orders[i] * there[j], orders[j] * there[i])
     if n < 2 or numpy.isnan(table).all():
         return None, None
     mean = float(numpy.nanmean(table))

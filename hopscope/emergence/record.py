@@ -1,9 +1,9 @@
-"""What is measured of paths over training, checkpoint by checkpoint, on one set of sequences.
+"""Measurements of paths over training, at every checkpoint, on one set of sequences.
 
-At every checkpoint: how much attention each path gets (Musat, ICLR 2025, section 9.1 and appendix D), what silencing it
-would cost, and the loss of every hop. Attention and costs are kept per sequence, so that intervals are paired and one
-bootstrap serves every question. Of a run that streamed the measure `attention_on_path` while it trained, the means can
-be read instead, at every logged step: then there is nothing per sequence, and nothing about what silencing costs.
+At every checkpoint: the attention on each path (Musat, ICLR 2025, section 9.1 and appendix D), the effect of silencing
+it, and the loss of every hop. Attention and effects are kept per sequence, so that intervals are paired and one
+bootstrap serves all of them. For a run that logged the measure `attention_on_path` during training, the means can be
+read instead, at every logged step; there is then nothing per sequence, and no effect of silencing.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 
-LEAST = 3  # checkpoints, below which there is nothing to follow
+LEAST = 3  # checkpoints needed to follow anything
 CHUNK = 64  # sequences per evaluator
 MEASURE = "attention_on_path"
 Watch = Callable[[str], None]
-Kind = tuple[str, str, str]  # attending role, attended role, chain
+Kind = tuple[str, str, str]  # query role, key role, chain
 
 
 @dataclass(frozen=True)
 class Record:
-    """The numbers of one run.
+    """The measurements of one run.
 
     Attributes:
         source: `checkpoints` or `streamed`.
-        steps: at which, increasing; at least three.
-        attention: summed over the attending positions of each sequence, (path, sequence, step).
-        positions: how many these are, (path, sequence). Streamed means stand for one sequence with one position.
-        hops: the partial losses, (hop, step).
-        effects: what silencing a path adds to each sequence's loss, (path, sequence, step); None if streamed.
-        hop_effects: what it adds to each hop's loss at the last step, (path, hop); None if streamed.
-        chance: mean attention on each path of heads that attend evenly, (path); None if streamed.
+        steps: increasing, at least three.
+        attention: summed over the query positions of each sequence, (path, sequence, step).
+        positions: the number of these positions, (path, sequence); streamed means count as one sequence of one.
+        hops: losses by hop, (hop, step).
+        effects: increase of each sequence's loss when a path is silenced, (path, sequence, step); None if streamed.
+        hop_effects: increase of each hop's loss at the last step, (path, hop); None if streamed.
+        chance: mean attention on each path in heads with uniform attention, (path); None if streamed.
     """
 
     source: str
@@ -61,17 +61,17 @@ class Record:
 
     @property
     def n(self) -> int:
-        """How many sequences."""
+        """The number of sequences."""
         return self.attention.shape[1]
 
     def strength(self, path: int) -> Array:
-        """Mean attention (0–1) on one path, over its positions in all sequences, (step)."""
+        """Mean attention (0–1) on one path, over its query positions in all sequences, (step)."""
         return self.attention[path].sum(0) / self.positions[path].sum()
 
     def resampled(self, path: int, weights: Array) -> Array:
-        """The same over resampled sequences, (sample, step); `weights` are made by `resamples`.
+        """`strength` over resampled sequences, (sample, step); `weights` come from `resamples`.
 
-        Sequences count by their positions: where roles differ between sequences, some have more of them than others.
+        Sequences are weighted by their query positions, of which some may have more than others.
         """
         return weights @ self.attention[path] / (weights @ self.positions[path])[:, None].clip(1e-12)
 
@@ -80,11 +80,11 @@ class Record:
 
 
 def recorded(run: Run, paths: Sequence[Path], n: int, seed: int, null: str, watch: Watch) -> Record:
-    """Measure paths at every checkpoint, on n sequences of a seed; silenced ones attend as `null` says.
+    """Measure paths at every checkpoint, on n sequences of a seed; `null` is the pattern of silenced rows.
 
     Raises:
         BadInput: the run was not trained, has too few checkpoints, or lacks a path.
-        Damaged: a checkpoint is not what was written.
+        Damaged: a checkpoint was altered.
     """
     return measured(str(run.path), trained_steps(run), run.at, run.task.sample(n, seed), paths, null, watch)
 
@@ -98,7 +98,7 @@ def measured(
     null: str,
     watch: Watch,
 ) -> Record:
-    """The same of any models by step, on given sequences."""
+    """As `recorded`, for any models by step, on given sequences."""
     parts = []
     for index, step in enumerate(steps):
         watch(f"{name}: measuring step {step}, checkpoint {index + 1} of {len(steps)}")
@@ -114,17 +114,17 @@ def measured(
 
 
 def even_attention(ground: Ground, paths: Sequence[Path]) -> Array:
-    """Mean attention on each path where it falls evenly on all that is seen, over positions that see a target."""
-    found = []
+    """Mean share of uniform attention on each path, over query positions that see a target, (path)."""
+    chance = []
     for path in paths:
         mask = ground.entries(path)
         shares = mask.sum(-1) / ground.sees.sum(-1)
-        found.append(float(shares[mask.any(-1)].double().mean()))
-    return numpy.array(found)
+        chance.append(float(shares[mask.any(-1)].double().mean()))
+    return numpy.array(chance)
 
 
 def trained_steps(run: Run) -> list[int]:
-    """The checkpoints of a trained run. Raises BadInput if it was not trained, or there are too few."""
+    """The steps of a trained run's checkpoints. Raises BadInput if it was not trained, or there are too few."""
     check_trained(run)
     if len(run.steps) < LEAST:
         raise BadInput(
@@ -135,7 +135,7 @@ def trained_steps(run: Run) -> list[int]:
 
 
 class Snapshot:
-    """One checkpoint on the sequences, a part of them at a time."""
+    """One checkpoint's model on the sequences, in parts of `CHUNK`."""
 
     def __init__(self, model: Model, batch: Batch):
         self.batch, self.model = batch, model
@@ -143,12 +143,12 @@ class Snapshot:
         self.parts = [Evaluator(model, part) for part in parts]
 
     def outputs(self, changes: Sequence[Change]) -> Tensor:
-        """Answers under each change, (change, sequence, query, output)."""
+        """Outputs under each change, (change, sequence, query, output)."""
         return torch.cat([part.outputs(changes) for part in self.parts], 1)
 
 
 def at_checkpoint(seen: Snapshot, paths: Sequence[Path], null: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Attention and attending positions (path, sequence), effects (path, sequence), hop losses (1 + path, hop)."""
+    """Attention and query positions (path, sequence), effects (path, sequence), losses by hop (1 + path, hop)."""
     task, targets = seen.batch.task, seen.batch.targets
     attended = [attention(part, paths) for part in seen.parts]
     sums, counts = (torch.cat(values, 1) for values in zip(*attended, strict=True))
@@ -163,7 +163,7 @@ def at_checkpoint(seen: Snapshot, paths: Sequence[Path], null: str) -> tuple[Ten
 
 
 def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tensor]:
-    """Attention on each path, summed over attending positions that see a target, and their number: (path, sequence).
+    """Attention on each path, summed over query positions that see a target, and their number, (path, sequence).
 
     Raises BadInput for a path that the model or the task lacks.
     """
@@ -182,7 +182,7 @@ def attention(evaluator: Evaluator, paths: Sequence[Path]) -> tuple[Tensor, Tens
 
 
 def check_trained(run: Run) -> None:
-    """Whether anything can have emerged in a run. Raises BadInput."""
+    """Raise BadInput for a run that was not trained here."""
     if run.config.origin is not None:
         how = {"build": "built by hand", "import": "imported"}.get(str(run.config.origin.get("by")), "made elsewhere")
         raise BadInput(f"{run.path} was {how}: it has no training in which paths could emerge")
@@ -192,12 +192,12 @@ def check_trained(run: Run) -> None:
 
 
 def streamed(run: Run, paths: Sequence[Path]) -> Record:
-    """Paths as the measure `attention_on_path` saw them while the run trained, at every logged step.
+    """Paths as the measure `attention_on_path` logged them during training, at every logged step.
 
-    Of a clamped run that is with its clamps.
+    For a clamped run these are the clamped patterns.
 
     Raises:
-        BadInput: the run was not trained, streamed too little, or never saw a path.
+        BadInput: the run was not trained, logged too little, or never logged a path.
     """
     rows = streamed_rows(run)
     seen = {name for _, strengths in rows for name in strengths}
@@ -211,7 +211,7 @@ def streamed(run: Run, paths: Sequence[Path]) -> Record:
 
 
 def streamed_rows(run: Run) -> list[tuple[dict[str, Any], dict[str, float]]]:
-    """The logged rows that hold strengths of paths, and these. Raises BadInput if there are fewer than three."""
+    """The logged rows with strengths of paths, and the strengths. Raises BadInput if there are fewer than three."""
     check_trained(run)
     rows = [(row, row["measures"][MEASURE]) for row in run.rows if MEASURE in row.get("measures", {})]
     if len(rows) < LEAST:
@@ -226,24 +226,24 @@ def streamed_rows(run: Run) -> list[tuple[dict[str, Any], dict[str, float]]]:
 
 
 def circuit_paths(run: Run, watch: Watch) -> list[Path]:
-    """The paths of the run's circuit, in layer order: stored, or found now.
+    """The paths of the run's circuit, in layer order: read from circuit.json, or searched for now.
 
-    Where none was accepted, because the model has not solved its task, these are the paths that it does use.
+    If no circuit was accepted, because the model has not solved its task, these are the paths that it uses.
 
     Raises:
         BadInput: there are none.
-        Damaged: circuit.json is altered.
+        Damaged: circuit.json was altered.
     """
     stored = run.path / "circuit.json"
     if stored.is_file():
-        found = stored_paths(run.finding(stored.name), str(stored))
+        paths = stored_paths(run.finding(stored.name), str(stored))
     else:
         watch(f"{run.path}: looking for its circuit")
         circuit: Circuit = discover(run.model, run.task, Discovery(), watch)
-        found = [part.path for part in circuit.paths]
-    if not found:
+        paths = [part.path for part in circuit.paths]
+    if not paths:
         raise BadInput(f"{run.path} has no circuit whose paths could be followed; name some with --path, or use --all")
-    return sorted(found)
+    return sorted(paths)
 
 
 def stored_paths(stored: Any, name: str) -> list[Path]:
@@ -255,30 +255,30 @@ def stored_paths(stored: Any, name: str) -> list[Path]:
 
 
 def strong_paths(run: Run, *, was_streamed: bool = False) -> list[Path]:
-    """All paths whose final mean attention is above `PASSES`, in layer order. Raises BadInput if there is none."""
+    """All paths whose final mean attention exceeds `PASSES`, in layer order. Raises BadInput if there are none."""
     final = final_strengths(run, was_streamed=was_streamed)
-    found = sorted(path for path, strength in final.items() if strength > PASSES)
-    if not found:
+    strong = sorted(path for path, strength in final.items() if strength > PASSES)
+    if not strong:
         raise BadInput(f"{run.path} ends with no path whose mean attention is above {PASSES:g}")
-    return found
+    return strong
 
 
 def final_strengths(run: Run, *, was_streamed: bool = False) -> dict[Path, float]:
-    """Every path's mean attention (0–1) in the newest model, on `CHUNK` sequences; or in the last row streamed."""
+    """Every path's mean attention (0–1) in the newest model, on `CHUNK` sequences; or in the last logged row."""
     if was_streamed:
         return {Path.parse(name): strength for name, strength in streamed_rows(run)[-1][1].items()}
     return Evaluator(run.model, run.task.sample(CHUNK, 0)).strengths
 
 
 def completed(run: Run, paths: Sequence[Path], kinds: Collection[Kind], *, was_streamed: bool = False) -> list[Path]:
-    """Paths of a run, with the strongest of each kind (attending role, attended role, chain) that is missing.
+    """A run's paths, with the strongest path of every kind (query role, key role, chain) that is missing.
 
-    A path that never emerged is in no circuit of its run. If it were left out, the run would be silent about it; this
-    way it is counted as one that did not come.
+    A path that never emerged is in no circuit of its run. Adding it makes the run count as one in which it did not
+    emerge, instead of one without information.
     """
     missing = set(kinds) - {(path.query, path.key, path.chain) for path in paths}
     if not missing:
         return list(paths)
     final = final_strengths(run, was_streamed=was_streamed)
     of_kind = {kind: [path for path in final if (path.query, path.key, path.chain) == kind] for kind in missing}
-    return sorted([*paths, *(max(found, key=lambda path: (final[path], path)) for found in of_kind.values() if found)])
+    return sorted([*paths, *(max(those, key=lambda path: (final[path], path)) for those in of_kind.values() if those)])

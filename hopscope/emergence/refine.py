@@ -1,7 +1,7 @@
-"""What happened between two checkpoints: the run is trained again, to the bit, and kept more often in between.
+"""Refinement between two checkpoints: the run is trained again, bit for bit, and saved more often in between.
 
-A batch is a function of (seed, step), so training again gives the same weights, on the same machine with as many
-threads. That is checked at every checkpoint on the way; where a bit differs nothing is refined.
+A batch is a function of (seed, step), so training again gives the same weights on the same machine with as many
+threads. This is checked at every checkpoint on the way; if a bit differs, nothing is refined.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ State = dict[str, Tensor]
 
 
 class Refined(Run):
-    """A run with weights of further steps, which are on no disk.
+    """A run with weights of further steps in memory.
 
     Args:
-        run: as it was trained.
-        between: by step, the weights.
+        run: the run as it was trained.
+        between: weights by step.
     """
 
     def __init__(self, run: Run, between: dict[int, State]):
@@ -50,22 +50,22 @@ class Refined(Run):
 
 
 def retrained(run: Run, gaps: Sequence[Gap], every: int, watch: Callable[[str], None] = lambda _: None) -> Refined:
-    """The run with weights of every so many steps in some gaps between its checkpoints.
+    """The run with weights of further steps in some gaps between its checkpoints.
 
     Args:
         run: trained here on a CPU.
         gaps: (after, by), each between two checkpoints.
-        every: how many steps apart.
-        watch: told in words what is being done.
+        every: steps between the further weights.
+        watch: called with a description of each step of the work.
 
     Raises:
-        BadInput: the run was not trained, or trained on a GPU or compiled, or retraining it gives other bits.
+        BadInput: the run was not trained here, or was trained on a GPU or compiled, or retraining gives other bits.
     """
     steps, about = trained_steps(run), run.sessions[0]["environment"]
     if about["compiled"] or not str(about["device"]).startswith("cpu"):
         raise BadInput(f"{run.path} was trained compiled or on a GPU, and only plain CPU runs are retrained bit by bit")
     wanted = {step for after, by in gaps for step in range(after + every, by, every)}
-    found: dict[int, State] = {}
+    between: dict[int, State] = {}
     with threads(int(about["threads"])):
         trainer = Trainer(run.config, torch.device("cpu"))
         for step in range(1, max((by for _, by in gaps), default=0) + 1):
@@ -74,13 +74,13 @@ def retrained(run: Run, gaps: Sequence[Gap], every: int, watch: Callable[[str], 
                 watch(f"{run.path}: retrained to step {step}, the same to the bit")
                 check_same(run, step, trainer.model.state_dict())
             if step in wanted:
-                found[step] = {name: value.clone() for name, value in trainer.model.state_dict().items()}
-    return Refined(run, found)
+                between[step] = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    return Refined(run, between)
 
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """With so many, for a while: sums depend on it."""
+    """Context with this number of threads, on which the order of sums depends."""
     before = torch.get_num_threads()
     torch.set_num_threads(n)
     try:
@@ -90,7 +90,7 @@ def threads(n: int) -> Iterator[None]:
 
 
 def check_same(run: Run, step: int, weights: State) -> None:
-    """Raises BadInput where weights are not those of a checkpoint."""
+    """Raise BadInput unless the weights are bit-identical to those of a checkpoint."""
     stored = run.at(step).state_dict()
     if not all(torch.equal(weights[name], value) for name, value in stored.items()):
         raise BadInput(
@@ -100,7 +100,7 @@ def check_same(run: Run, step: int, weights: State) -> None:
 
 
 def gaps_of(emergence: Emergence, every: int) -> list[Gap]:
-    """The gaps, wider than `every`, in which something was seen: attention, cost or the learning of a hop."""
+    """The gaps wider than `every` in which attention, effect or loss passed a threshold."""
     onsets: list[Onset] = [*emergence.events.values(), *emergence.learnt.values()]
     onsets += [followed.cost.causal.onset for followed in emergence.paths if followed.cost]
     seen = {(o.after, o.by) for o in onsets if o.after is not None and o.by is not None and o.status == "seen"}
@@ -110,13 +110,13 @@ def gaps_of(emergence: Emergence, every: int) -> list[Gap]:
 def refine(
     run: Run, emergence: Emergence, every: int, watch: Callable[[str], None] = lambda _: None, **how: Any
 ) -> Emergence:
-    """The same paths again, with weights of every so many steps wherever something was seen between two checkpoints.
+    """Follow the same paths again, with weights every `every` steps in gaps where something passed a threshold.
 
     Args:
-        run: which was followed.
-        emergence: what was found at its checkpoints.
-        every: how many steps apart.
-        watch: told in words what is being done.
+        run: the run that was followed.
+        emergence: the result at its checkpoints.
+        every: steps between the further weights.
+        watch: called with a description of each step of the work.
         how: `n`, `seed` and `null` of `follow`, as before.
 
     Raises:

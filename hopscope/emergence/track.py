@@ -1,7 +1,7 @@
 """Paths over training: when each appears, when it begins to matter, and when the hop that it serves is learnt.
 
-All checkpoints are measured on the same sequences, so that differences over time are not differences of data. Paths are
-those of the run's circuit, unless others are asked for.
+All checkpoints are measured on the same sequences, so that differences over time are not differences of data. By
+default the paths are those of the run's circuit.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 
 SAMPLES = 400  # of the bootstrap over sequences
-NEGLIGIBLE = 0.01  # of chance: silencing that costs less has no onset (ours)
-SERVES = 0.5  # of what silencing a path adds to the loss of the hop that it hurts most
+NEGLIGIBLE = 0.01  # share of the chance loss below which an effect has no onset (our choice)
+SERVES = 0.5  # share of the largest effect on a hop's loss that the served hop must have
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What silencing one path costs over training: loss silenced − loss as is.
+    """The effect of silencing one path over training: loss silenced − loss as it is.
 
     Attributes:
         effect: at each step, mean over sequences.
         low: lower end of its interval, paired over sequences.
-        high: its upper end.
-        causal: when it begins.
-        by_hop: what is added to each hop's loss at the last step.
-        hop: the hop that the path serves: the easiest one that loses at least half as much as the one that loses most.
-            None if silencing costs nothing at the last step, or less than a hundredth of chance.
+        high: upper end of it.
+        causal: when the effect begins.
+        by_hop: the effect on each hop's loss at the last step.
+        hop: the hop that the path serves: the easiest with at least half of the largest effect. None if the effect at
+            the last step is not above 0, or is below a hundredth of the chance loss.
     """
 
     effect: Array
@@ -65,15 +65,15 @@ class Followed:
     """One path over training.
 
     Attributes:
-        path: which.
-        name: what it is called in every run (`event_names`).
+        path: the path.
+        name: its name across runs (`event_names`).
         strength: mean attention on it at each step, 0–1.
         low: lower end of its interval over sequences; NaN if it was streamed.
-        high: its upper end.
-        onset: by the paper's rule.
-        change: its change point; None where no single rise describes the curve.
-        cost: what silencing it costs; None if it was streamed.
-        learnt: when the hop that it serves was learnt; None if it is not known which that is.
+        high: upper end of it.
+        onset: when it emerged, by the paper's rule.
+        change: its change point; None if no single rise describes the curve.
+        cost: the effect of silencing it; None if it was streamed.
+        learnt: when the hop that it serves was learnt; None if that hop is not known.
     """
 
     path: Path
@@ -88,18 +88,18 @@ class Followed:
 
     @property
     def hop(self) -> str | None:
-        """The hop that it serves, if that is known."""
+        """The hop that it serves; None if unknown."""
         return self.cost.hop if self.cost else None
 
     @property
     def lead(self) -> float | None:
-        """By how many steps the onset precedes the learning of its hop; negative if it follows. None if censored."""
+        """Steps by which the onset precedes the learning of its hop; negative if it follows. None if censored."""
         if self.onset.step is None or self.learnt is None or self.learnt.step is None:
             return None
         return self.learnt.step - self.onset.step
 
     def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
+        """The value in emergence.json."""
         numbers = {"strength": float(self.strength[-1]), "lead": self.lead}
         return {
             **self.path.as_dict(),
@@ -118,14 +118,14 @@ class Emergence:
     """All followed paths of one run, and its hops.
 
     Attributes:
-        run: where it is.
-        identity: which it is.
-        source: `checkpoints`, or `streamed` while it trained.
+        run: its path.
+        identity: its identity.
+        source: `checkpoints`, or `streamed`.
         steps: of the checkpoints, or of the logged rows.
-        paths: followed.
-        hops: the loss of each hop at these steps, columns `step` and one per hop: on the sequences on which paths are
-            measured, or on validation data if streamed.
-        learnt: the step at which each hop goes below the task's threshold of learning, as an onset.
+        paths: the followed paths.
+        hops: the loss of each hop at these steps, in columns `step` and one per hop: on the sequences that paths are
+            measured on, or on validation data if streamed.
+        learnt: when each hop's loss fell below the task's threshold of learning.
         protocol: sequences, seed, null, bootstrap samples.
     """
 
@@ -150,7 +150,7 @@ class Emergence:
 
     @property
     def ordered(self) -> list[Followed]:
-        """The paths as they came; those that never came last."""
+        """The paths in order of their onsets; those that never emerged are last."""
         by_name = {followed.name: followed for followed in self.paths}
         return [by_name[name] for name in in_order(self.events)]
 
@@ -158,7 +158,7 @@ class Emergence:
         """One row per path and step.
 
         Columns: run, identity, step, path, name, layer, head, query, key, chain; strength and effect, each with its
-        interval (low, high, effect_low, effect_high); and of every hop its loss, `loss_…`, the same in all paths.
+        interval (low, high, effect_low, effect_high); and the loss of every hop, `loss_…`, the same for all paths.
         """
         losses = {f"loss_{hop}": self.hops[hop].round(6).tolist() for hop in self.learnt}
         rows = [
@@ -172,7 +172,7 @@ class Emergence:
         return DataFrame(rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """As in emergence.json."""
+        """The value of emergence.json."""
         return {
             "run": self.run,
             "identity": self.identity,
@@ -195,24 +195,24 @@ def follow(
     was_streamed: bool = False,
     watch: Callable[[str], None] = lambda _: None,
 ) -> Emergence:
-    """Measure paths at every checkpoint, or read what was streamed, and say when each appeared.
+    """Measure paths at every checkpoint, or read what was logged in training, and find when each emerged.
 
     Args:
         run: trained here, with at least three checkpoints.
-        paths: which; by default those of the run's circuit.json, or else of the circuit that is found now.
-        n: sequences; the paper averages 32 (section 9.1).
+        paths: the paths; by default those of the run's circuit.json, or else of a circuit searched for now.
+        n: number of sequences; the paper averages 32 (section 9.1).
         seed: of the sequences and of the bootstrap.
-        null: what a silenced path's attention goes to: `uniform`, `identity` or `resample`.
-        was_streamed: read the streamed measure instead, at every logged step.
-        watch: told in words what is being done.
+        null: the pattern of a silenced path's rows: `uniform`, `identity` or `resample`.
+        was_streamed: whether to read the logged measure instead, at every logged step.
+        watch: called with a description of each step of the work.
 
     Raises:
         BadInput: the run has no training to follow, or a path is not one of its model's.
-        Damaged: a checkpoint is not what was written.
+        Damaged: a checkpoint was altered.
     """
     if null not in NULLS:
         raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
-    _ = streamed_rows(run) if was_streamed else trained_steps(run)  # complains before anything is searched for
+    _ = streamed_rows(run) if was_streamed else trained_steps(run)  # raises before any search
     chosen = list(dict.fromkeys(paths)) or circuit_paths(run, watch)
     record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)
     protocol = {"sequences": n, "seed": seed, "null": null, "samples": SAMPLES} if not was_streamed else {}
@@ -222,15 +222,15 @@ def follow(
 def told(
     record: Record, paths: Sequence[Path], task: Task, run: str, identity: str, protocol: dict[str, Any]
 ) -> Emergence:
-    """When each path appeared, of what was measured.
+    """The emergence of paths, from their measurements.
 
     Args:
         record: the measurements.
-        paths: of which, in their order.
-        task: whose hops were learnt.
-        run: what the model is called.
-        identity: which it is.
-        protocol: `sequences`, `seed`, `null`, `samples`; nothing if it was streamed.
+        paths: the measured paths, in their order.
+        task: the task, whose hops were learnt.
+        run: the run's path, or another name of the model.
+        identity: the run's identity.
+        protocol: `sequences`, `seed`, `null`, `samples`; empty if it was streamed.
     """
     names, below = event_names(paths), -task.learnt_below
     learnt = {hop: onset(record.steps, -losses, below) for hop, losses in zip(task.hop_names, record.hops, strict=True)}
@@ -250,17 +250,17 @@ def follow_all(
 ) -> list[Emergence]:
     """Follow several runs of one task, so that their orders can be compared.
 
-    Every kind of path that one of them has is followed in all (`completed`): where it did not come, it is censored.
+    Every kind of path that one of them has is followed in all (`completed`); where it did not emerge it is censored.
 
     Args:
-        runs: different ones, of one task.
-        choose: a run's paths; none: those of its circuit.
-        was_streamed: as `follow` has it.
-        watch: as `follow` has it.
+        runs: different runs of one task.
+        choose: gives a run's paths; if none, those of its circuit are taken.
+        was_streamed: as for `follow`.
+        watch: as for `follow`.
         how: `n`, `seed` and `null` of `follow`.
 
     Raises:
-        BadInput: two are the same run, or of tasks with different hops; and as `follow` does.
+        BadInput: two are the same run, or their tasks have different hops; and as `follow` does.
     """
     every = comparable_paths(runs, choose, was_streamed=was_streamed, watch=watch)
     return [
@@ -276,7 +276,7 @@ def comparable_paths(
     was_streamed: bool = False,
     watch: Callable[[str], None] = lambda _: None,
 ) -> list[list[Path]]:
-    """What is to be followed in each of several runs; arguments and errors as of `follow_all`."""
+    """The paths to follow in each of several runs; arguments and errors are those of `follow_all`."""
     check_comparable(runs)
     for run in runs:
         _ = streamed_rows(run) if was_streamed else trained_steps(run)
@@ -286,7 +286,7 @@ def comparable_paths(
 
 
 def check_comparable(runs: Sequence[Run]) -> None:
-    """Whether orders of runs can be compared. Raises BadInput."""
+    """Raise BadInput unless the runs differ and their orders can be compared."""
     first, seen = runs[0], dict[str, Run]()
     for run in runs:
         if (run.task.name(), run.task.hop_names) != (first.task.name(), first.task.hop_names):
@@ -299,7 +299,7 @@ def check_comparable(runs: Sequence[Run]) -> None:
 def summary(
     path: Path, name: str, index: int, record: Record, weights: Array, learnt: dict[str, Onset], least: float
 ) -> Followed:
-    """A path's curves and onsets; an effect below `least` is none."""
+    """A path's curves and onsets; a final effect below `least` does not count."""
     mean, steps = record.strength(index), record.steps
     if record.effects is None or record.hop_effects is None:  # streamed: there are no sequences to draw from
         ends = numpy.full(len(steps), numpy.nan)
@@ -321,7 +321,7 @@ def cost_of(
     least: float,
     above: NDArray[numpy.bool_] | None,
 ) -> Cost:
-    """What silencing a path costs, from what it costs each sequence, (sequence, step), and each hop."""
+    """The effect of silencing a path, from its effect on each sequence, (sequence, step), and on each hop."""
     low, high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
     causal = causal_onset(steps, effects, weights, least, above)
     hop = served(by_hop) if causal.onset.status != "never" else None
@@ -329,13 +329,13 @@ def cost_of(
 
 
 def served(effects: Mapping[str, float]) -> str:
-    """The easiest hop that loses at least half as much as the one that loses most; hops in order of difficulty."""
+    """The easiest hop with at least half of the largest effect; hops are in order of difficulty."""
     return next(hop for hop, effect in effects.items() if effect >= SERVES * max(effects.values()))
 
 
 def curves_of(followed: Followed) -> dict[str, Array]:
-    """A path's curves, by the names of the table's columns; NaN where nothing is known."""
-    found = {"strength": followed.strength, "low": followed.low, "high": followed.high}
+    """A path's curves, by the names of the table's columns; NaN where unknown."""
+    curves = {"strength": followed.strength, "low": followed.low, "high": followed.high}
     unknown, cost = numpy.full(len(followed.strength), numpy.nan), followed.cost
     known = {"effect": cost.effect, "effect_low": cost.low, "effect_high": cost.high} if cost else {}
-    return found | dict.fromkeys(("effect", "effect_low", "effect_high"), unknown) | known
+    return curves | dict.fromkeys(("effect", "effect_low", "effect_high"), unknown) | known

@@ -1,4 +1,4 @@
-"""Onsets and their order in a few characters."""
+"""Onsets and their order in short text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hopscope.emergence.track import Emergence, Followed
 
 
 def lines(found: Emergence) -> list[str]:
-    """What was found of one model: when its loss was learnt, each path's onsets, and their order."""
-    said = [f"{hop} learnt at {when(learnt)}" for hop, learnt in found.learnt.items()]
+    """Lines about one model: when each hop was learnt, each path's onsets, and their order."""
+    text = [f"{hop} learnt at {when(learnt)}" for hop, learnt in found.learnt.items()]
     for f in found.ordered:
         change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
         cost = f", causal onset {when(f.cost.causal.onset)}" if f.cost else ""
-        said.append(f"{f.path}: above 0.5 {when(f.onset)}, change point {change}{cost}, strength {f.strength[-1]:.2f}")
-    return [*said, f"order: {chain(found.ordered)}"]
+        text.append(f"{f.path}: above 0.5 {when(f.onset)}, change point {change}{cost}, strength {f.strength[-1]:.2f}")
+    return [*text, f"order: {chain(found.ordered)}"]
 
 
 def when(onset: Onset) -> str:
-    """An onset in a few characters, with its interval; censored ones say so, and those that fell back."""
+    """An onset with its interval; it says so if it is censored, or if the curve fell again."""
     if onset.status == "never":
         return f"never by {onset.after}"
     fell = f", fell back ×{onset.falls}" if onset.falls else ""
@@ -31,14 +31,14 @@ def when(onset: Onset) -> str:
 
 
 def ended(step: float, low: float | None, high: float | None) -> str:
-    """A step with its interval; an end beyond the checkpoints is left open."""
+    """A step with its interval; an end beyond the checkpoints is left blank."""
     if low is None and high is None:
         return f"{step:.0f}"
     return f"{step:.0f} ({'' if low is None else f'{low:.0f}'}–{'' if high is None else f'{high:.0f}'})"
 
 
 def chain(ordered: Sequence[Followed]) -> str:
-    """Paths as they came; `≈` between two whose order is not determined."""
+    """Paths in order of their onsets; `≈` between two whose order is undetermined."""
     words = str(ordered[0].path)
     for earlier, later in itertools.pairwise(ordered):
         words += (" → " if precedes(earlier.onset, later.onset) == 1 else " ≈ ") + str(later.path)
