@@ -1,1 +1,1 @@
-"""The frame of experiments, and what those of several studies share. Experiments themselves stand in studies."""
+"""The frame of experiments, and what experiments of several studies share. Experiments themselves are in studies."""

@@ -7,18 +7,18 @@ An experiment is a file with four functions (docs/contracts.md):
     figure(table)         draws it
     claims(table)         judges it: the paper's sentences as code
 
-and a constant, `SECONDS`: the time that each scale it offers takes on two cores (by `hopscope sweep`; where some of its
-runs are others' too, without those). The file's docstring names paper and section. Claims are found where they are
-made, and are listed nowhere. One whose long runs are worth telling of before they are done says `PARTIAL = True`: a
-spent budget then leaves a table of how far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that
-want the same model share it, and whatever was stopped goes on where it was. What is no training, such as asking a
-language model, is declared as `Work`, and is kept and resumed in the same way.
+and a constant, `SECONDS`: for each scale that it offers, the time on two cores (by `hopscope sweep`, without runs that
+another experiment also trains). The file's docstring names paper and section. Claims are collected from `claims` and
+listed nowhere else. An experiment with long runs may say `PARTIAL = True`; a spent budget then leaves a table of how
+far they came. Runs are trained in `runs/<task>-<identity>`, so experiments that want the same model share it, and a
+stopped run continues. What is not training, such as asking a language model, is declared as `Work`, and is kept and
+resumed in the same way.
 
-At scale `long` results are kept cell by cell, a cell being one run or one piece of work: its rows are written as soon
-as it is finished, and a cell whose rows stand in table.csv is not done again, with or without its run folder. So the
-table must be the union of its cells' (`table([a, b]) = table([a]) + table([b])`, every row under its cell's identity in
-the column `run`), and figure and claims must stand it that some are missing. `CELL_SECONDS` says what the longest cell
-takes on one core. A table that compares runs with each other says `COMPARES_RUNS = True`, and offers no `long`.
+At scale `long` results are kept cell by cell; a cell is one run or one piece of work. Its rows are written as soon as
+it is finished, and a cell with rows in table.csv is not done again, with or without its run folder. So the table must
+be the union of its cells' tables (`table([a, b]) = table([a]) + table([b])`, with the cell's identity in the column
+`run` of every row), and figure and claims must work while some cells are missing. `CELL_SECONDS` is the time of the
+longest cell on one core. An experiment whose table compares runs says `COMPARES_RUNS = True`, and offers no `long`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CELL_BY_CELL = "long"  # the scale whose rows are written as each run is finishe
 
 
 def experiment(name: str) -> ModuleType:
-    """An experiment's file. Raises BadInput if there is none, TypeError if it is not whole."""
+    """An experiment's module. Raises BadInput if there is none, or if a part is missing (TypeError if it is ours)."""
     source = catalogue.module("experiments", name)
     missing = [part for part in ("runs", "table", "figure", "claims", "SECONDS") if not hasattr(source, part)]
     if missing:
@@ -47,13 +47,13 @@ def experiment(name: str) -> ModuleType:
 
 
 def offered(name: str) -> list[str]:
-    """The scales at which an experiment has runs, in their order: those of which it says what they take."""
+    """The scales at which an experiment has runs, in the order of `SCALES`: those in its `SECONDS`."""
     seconds = experiment(name).SECONDS
     return [scale for scale in SCALES if scale in seconds]
 
 
 def declared(name: str, scale: str) -> list[Config | Work]:
-    """The configurations of an experiment. Raises BadInput for an unknown scale or one that it does not offer."""
+    """The runs and work of an experiment. Raises BadInput for an unknown scale or one that it does not offer."""
     if scale not in SCALES:
         raise BadInput(f"scale must be one of {', '.join(SCALES)}; got {scale!r}{guess(scale, SCALES)}")
     if scale not in offered(name):

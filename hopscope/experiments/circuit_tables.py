@@ -1,7 +1,7 @@
-"""What experiments on circuits share: each run's circuit, and its paths over training, found once and kept.
+"""What experiments on circuits share: each run's circuit, and its paths over training, computed once and kept.
 
-`fig5` and `appendix_c` look at the same models, `fig6`, `fig7`, `appendix_d` and `reuse` at others; a search takes
-seconds to minutes, so it is kept beside the run (`hopscope.circuits.kept`, `hopscope.emergence.kept`).
+`fig5` and `appendix_c` use the same models, `fig6`, `fig7`, `appendix_d` and `reuse` others. A search takes seconds to
+minutes, so its result is kept beside the run (`hopscope.circuits.kept`, `hopscope.emergence.kept`).
 """
 
 from __future__ import annotations
@@ -20,66 +20,67 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.naming import schedules_of
 from hopscope.theory.schedules import redundancy
 
-SEQUENCES = {"quick": 16, "cpu": 64, "full": 128}  # behind curves; the paper averages 32
-#: How circuits are searched for, where not as by default.
+SEQUENCES = {"quick": 16, "cpu": 64, "full": 128}  # per curve; the paper averages 32
+#: Settings of searches, by scale, where they are not the defaults.
 SEARCHES = {"quick": Discovery(discovery=16, selection=16, report=32)}
-FALLBACK = Path(0, 0, "value[1]", "key[1]")  # what is followed where a run has no circuit
+FALLBACK = Path(0, 0, "value[1]", "key[1]")  # the path that is followed in a run without a circuit
 
-NONE = "none"  # for the name, where there is no circuit, or where it realises no schedule
+NONE = "none"  # the name where there is no circuit, or none that realises a schedule
 NUMBERS = ("model", "by_hand", "live", "height", "reads", "ahead", "heads", "fewest")
 UNSOLVED: dict[str, Any] = {"verdict": "unsolved", "name": NONE, "names": NONE, **dict.fromkeys(NUMBERS, float("nan"))}
 LOSSES = {"model": "model", "by_hand": "circuit", "live": "live"}
 
 
 def circuit_of(run: Run, scale: str) -> Circuit:
-    """The circuit of a finished run's model, by the search of this scale."""
+    """The circuit of a finished run's model, by the search settings of this scale."""
     return circuits.circuit_of(run, SEARCHES.get(scale, Discovery()))
 
 
 def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """The circuit of a finished run's model in numbers: whether it was accepted, its paths, its losses."""
+    """The circuit of a finished run's model as a row: whether it was accepted, its paths, its losses."""
     circuit = circuit_of(run, scale)
     return {
         "accepted": float(circuit.accepted),
-        "paths": "; ".join(str(found.path) for found in circuit.paths),
+        "paths": "; ".join(str(part.path) for part in circuit.paths),
         **{f"{name}_loss": loss.mean for name, loss in circuit.losses.items()},
     }
 
 
 def paths_by_hand(run: Run, scale: str) -> list[Path]:
-    """The paths of its circuit, as the paper judges one: all patterns by hand do (appendix E). Else none."""
+    """The paths of its circuit if it passes the paper's test, with all patterns set by hand (appendix E); else none."""
     circuit = circuit_of(run, scale)
-    return [found.path for found in circuit.paths] if passes_by_hand(circuit) else []
+    return [part.path for part in circuit.paths] if passes_by_hand(circuit) else []
 
 
 def used_paths(run: Run, scale: str) -> list[Path]:
-    """What is followed over training: the paths that the search kept, accepted as a circuit or not."""
-    return [found.path for found in circuit_of(run, scale).paths] or [FALLBACK]
+    """The paths to follow over training: those that the search kept, whether or not the circuit was accepted."""
+    return [part.path for part in circuit_of(run, scale).paths] or [FALLBACK]
 
 
 def emergence_of(runs: Sequence[Run], scale: str) -> list[Emergence]:
-    """The paths that each run uses over training; every kind of path that one run has is followed in all."""
+    """The paths that each run uses, over training; every kind of path in one run is followed in all."""
     n = SEQUENCES.get(scale, SEQUENCES["full"])
     every = comparable_paths(runs, lambda run: used_paths(run, scale))
     return [emergence.emergence_of(run, paths, n=n) for run, paths in zip(runs, every, strict=True)]
 
 
 def passes_by_hand(circuit: Circuit) -> bool:
-    """Whether all patterns by hand do, by the upper end of the interval: the paper's own test (appendix E).
+    """Whether the upper end of the loss with all patterns set by hand is below the threshold: the paper's test.
 
-    An accepted circuit passes as computed, too. Of a model that has not solved its task, or without paths, none passes.
+    The test is from appendix E. An accepted circuit must also pass with patterns as computed. A circuit without paths,
+    or of a model that has not solved its task, never passes.
     """
     solved = circuit.verdict in ("circuit", "partial")
     return solved and bool(circuit.paths) and circuit.losses["circuit"].high < circuit.threshold
 
 
 def named(circuit: Circuit, task: Retrieval, *, by_hand: bool = False) -> dict[str, Any]:
-    """A circuit as a row: verdict, losses, the algorithm that it is, and its heads against the fewest that would do.
+    """A circuit as a row: verdict, losses, the algorithm that it realises, its heads, and the fewest possible heads.
 
-    Named if it was accepted, or, where `by_hand` says so, if it passes by hand alone.
+    It is named if it was accepted, or with `by_hand` if it passes with patterns set by hand.
     """
     counts = passes_by_hand(circuit) if by_hand else circuit.accepted
-    paths = [found.path for found in circuit.paths] if counts else []
+    paths = [part.path for part in circuit.paths] if counts else []
     schedules = schedules_of(paths, task.n_hops)
     first = schedules[0] if schedules else None
     yardstick = redundancy(paths, task.n_hops, "none") if paths else None
@@ -87,7 +88,7 @@ def named(circuit: Circuit, task: Retrieval, *, by_hand: bool = False) -> dict[s
         "verdict": circuit.verdict,
         **{name: circuit.losses[kind].mean for name, kind in LOSSES.items()},
         "name": first.name if first else NONE,
-        "names": "; ".join(dict.fromkeys(one.name for one in schedules)) or NONE,
+        "names": "; ".join(dict.fromkeys(schedule.name for schedule in schedules)) or NONE,
         **{name: getattr(first, name) if first else float("nan") for name in ("height", "reads", "ahead")},
         "heads": yardstick.heads if yardstick else float("nan"),
         "fewest": yardstick.fewest_heads if yardstick else float("nan"),

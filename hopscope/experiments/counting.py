@@ -1,6 +1,7 @@
-"""How claims are counted, everywhere: each once, by its experiment and its id, and controls apart from the others.
+"""How claims are counted: each once, by its experiment and its id, and controls separately.
 
-A control is no finding: it says what must be so before the others mean anything, such as that untrained models guess.
+A control is not a finding: it states what must hold for the others to mean anything, such as that untrained models
+guess.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hopscope.core.wording import count, listed
 from hopscope.experiments.base import SCALES
 
 Claim = Mapping[str, Any]  # a row of claims.json, with its experiment
-#: By verdict how it is said of one claim and of several.
+#: Each verdict in words, for one claim and for several.
 VERDICTS = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 HOW_COUNTED = (
     "A claim that was judged at several scales counts once, as the scale with the most seeds says, or the largest of "
@@ -24,10 +25,10 @@ CONTROL = re.compile(r"(?<![a-z])controls?(?![a-z])", re.IGNORECASE)
 
 
 class Tally(NamedTuple):
-    """How many claims, and how many controls, came out how.
+    """The numbers of claims and of controls by verdict.
 
     Attributes:
-        claims: by verdict; controls are not among them.
+        claims: by verdict, without controls.
         controls: by verdict.
     """
 
@@ -43,7 +44,7 @@ class Tally(NamedTuple):
 
 
 def counted(claims: Iterable[Claim]) -> Tally:
-    """The count of some claims, at whatever scales they are."""
+    """The count of some claims; a claim at several scales counts once."""
     tally = Tally(Counter(), Counter())
     for row in at_last(claims):
         tally[is_control(row)][row["verdict"]] += 1
@@ -51,17 +52,19 @@ def counted(claims: Iterable[Claim]) -> Tally:
 
 
 def at_last(claims: Iterable[Claim]) -> list[Claim]:
-    """Each claim once: the scale with the most seeds has the last word, and of equals the largest, with more cells or
-    longer runs. A scale of many cells may have few seeds yet."""
+    """Each claim once, at the scale with the most seeds, and among equals at the largest scale.
+
+    The largest scale has more cells or longer runs, but a scale of many cells may have few seeds yet.
+    """
     ordered = sorted(claims, key=lambda row: (len(row["seeds"]), SCALES.index(row["scale"])))
     return list({(row["experiment"], row["id"]): row for row in ordered}.values())
 
 
 def is_control(row: Claim) -> bool:
-    """Whether a claim is a control: its id, its section or its sentence says so in that word."""
+    """Whether a claim is a control: its id, section or sentence contains that word."""
     return any(CONTROL.search(row[name]) for name in ("id", "section", "sentence"))
 
 
 def said(verdicts: Counter[str]) -> str:
-    """`2 hold and 1 fails`; what does not occur is left out."""
+    """Counts by verdict in words: `2 hold and 1 fails`; a count of 0 is left out."""
     return listed(f"{n:,} {VERDICTS[v][n > 1]}" for v in VERDICTS if (n := verdicts[v]))

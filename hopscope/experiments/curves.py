@@ -1,4 +1,4 @@
-"""Losses over training and how runs ended, as the tables of experiments have them."""
+"""Losses over training and how runs ended, for the tables of experiments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 
-#: The column, or columns, whose values name a run.
+#: The column or columns that identify a run.
 By = str | Sequence[str]
 
 
@@ -34,70 +34,71 @@ def hop_curves_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> Da
     return rows_of(runs, course)
 
 
-#: Partial losses: of the paper's section 7.2, which has four chains (of others `Task.learnt_below`), and ours.
+#: Losses by hop: learnt, for the paper's four chains (section 7.2; else `Task.learnt_below`); and solved (ours).
 LEARNT, SOLVED = 0.5, 0.05
 
 
 def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataFrame:
     """How each run ended, one row per run and hop.
 
-    Columns: run, version, seed, prior, one per keyword (a function of the configuration), hop, k (of x_k; of hops
-    without a number their place), loss (mean over the last 100 steps), learnt (the step at which the loss went below
+    Columns: run, version, seed, prior, one per keyword (a function of the configuration), hop, k (of x_k; for hops
+    without a number their rank), loss (mean over the last 100 steps), learnt (the step at which the loss fell below
     the task's threshold of learning; NaN: never), solved (whether the loss ended below 0.05), steps (trained).
     """
     runs = list(runs)
     curves = hop_curves_of(runs, **columns)
-    found = curves.drop(columns=["step", "val_loss", "hop_loss"]).drop_duplicates().set_index(["run", "hop"])
+    endings = curves.drop(columns=["step", "val_loss", "hop_loss"]).drop_duplicates().set_index(["run", "hop"])
     below = {run.config.identity: run.task.learnt_below for run in runs}
-    found = found.assign(loss=final(curves), learnt=first_below(curves, below)).reset_index()
-    places = found.groupby("run").cumcount() + 1
-    numbers = [re.search(r"\d+$", str(hop)) for hop in found.hop]
-    found["k"] = [int(number[0]) if number else place for number, place in zip(numbers, places, strict=True)]
-    found["steps"] = found.run.map({run.config.identity: run.config.training.steps for run in runs})
-    return found.assign(solved=found.loss < SOLVED)
+    endings = endings.assign(loss=final(curves), learnt=first_below(curves, below)).reset_index()
+    places = endings.groupby("run").cumcount() + 1
+    numbers = [re.search(r"\d+$", str(hop)) for hop in endings.hop]
+    endings["k"] = [int(number[0]) if number else place for number, place in zip(numbers, places, strict=True)]
+    endings["steps"] = endings.run.map({run.config.identity: run.config.training.steps for run in runs})
+    return endings.assign(solved=endings.loss < SOLVED)
 
 
 def final(curves: DataFrame, value: str = "hop_loss", last: int = 100, by: By = "run") -> pandas.Series:
     """Mean over the last `last` steps, per run and hop (paper, section 7.1: the last 100).
 
-    `by` as of `first_below`, with its ValueError.
+    `by` is as for `first_below`. Raises ValueError as it does.
     """
     recent = curves[curves.step > curves.groupby("run").step.transform("max") - last]
     return recent.groupby([*naming(recent, by), "hop"])[value].mean()
 
 
 def first_below(curves: DataFrame, threshold: float | Mapping[str, float], by: By = "run") -> pandas.Series:
-    """Per run and hop the step at which the loss first goes below a threshold, linearly interpolated; NaN if never.
+    """The step at which the loss first falls below a threshold, per run and hop, interpolated; NaN if it never does.
 
     Args:
         curves: as `hop_curves_of` makes them.
-        threshold: one for all, or one for each run.
-        by: the column, or columns, that name a run in the index. Series by `"seed"` are paired by seed when one is
-            divided by another, or subtracted. By `("decay", "seed")`, `found[1.0] / found[0.0]` compares two settings.
+        threshold: one for all runs, or one for each.
+        by: the column or columns that identify a run in the index. Series by `"seed"` are paired by seed when one is
+            divided by another or subtracted from it. By `("decay", "seed")`, `steps[1.0] / steps[0.0]` compares two
+            settings.
 
     Raises:
         ValueError: several runs have the same name.
     """
-    found = {}
+    steps = {}
     names = naming(curves, by)
     for key, curve in curves.sort_values("step").groupby([*names, "hop"]):
         bound = threshold if isinstance(threshold, float) else threshold[str(curve.run.iloc[0])]
-        found[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), bound)
-    index = pandas.MultiIndex.from_tuples(list(found), names=[*names, "hop"])
-    return pandas.Series(list(found.values()), index=index, dtype=float)
+        steps[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), bound)
+    index = pandas.MultiIndex.from_tuples(list(steps), names=[*names, "hop"])
+    return pandas.Series(list(steps.values()), index=index, dtype=float)
 
 
 def naming(curves: DataFrame, by: By) -> list[str]:
-    """The columns that name a run. Raises ValueError where they name several."""
+    """The columns that identify a run. Raises ValueError if several runs agree in them."""
     names = [by] if isinstance(by, str) else list(by)
     if (curves.groupby(names).run.nunique() > 1).any():
-        told = ", ".join(names)
-        raise ValueError(f"two runs or more have the same {told}; name what they differ in: by=('setting', 'seed')")
+        columns = ", ".join(names)
+        raise ValueError(f"two runs or more have the same {columns}; name what they differ in: by=('setting', 'seed')")
     return names
 
 
 def crossing(steps: list[float], losses: list[float], threshold: float) -> float:
-    """Where a falling curve first meets a threshold; NaN if it never does."""
+    """Where a falling curve first falls below a threshold, interpolated; NaN if it never does."""
     for i, loss in enumerate(losses):
         if loss < threshold:
             if i == 0:

@@ -1,10 +1,10 @@
-"""Claims, and the one place where they are judged: number, spread, n, words of the threshold and verdict come together.
+"""Claims, and the one place where they are judged: number, spread, n, the threshold in words, and verdict.
 
-A claim is about values, most often one per run. `Evidence` says which rows of a table are behind it and where the
-source says it, and its method `claim` judges: `Evidence(rows, "7.2").claim(id, sentence, values, "final loss",
-above=0.7, …)`. Its bound is on every value, or on a statistic of them (`of="median"`). Further bounds are `also`; what
-must be so before the runs can tell at all is `provided`. Nothing known is no evidence: a bound over no values is
-undecided, never met. Values that are no numbers are explained in `hopscope.experiments.values`.
+A claim is about values, most often one per run. `Evidence` holds the rows of a table behind it and its section in the
+source. The method `claim` judges: `Evidence(rows, "7.2").claim(id, sentence, values, "final loss", above=0.7, …)`. The
+bound is on every value, or on a statistic of them (`of="median"`). Further bounds are given as `also`; a condition
+without which the runs cannot decide is `provided`. A bound over no values is undecided, never met.
+`hopscope.experiments.values` explains NaN and infinite values.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hopscope.experiments.values import STATISTICS, Statistic, Values, known, nu
 
 Verdict = Literal["holds", "fails", "undecided"]
 
-CERTAIN = 0.05  # probability below which chance is ruled out (ours)
+CERTAIN = 0.05  # one-sided probability below which chance is ruled out (our choice)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, our number for it, and whether it holds. Made by `Evidence.claim` alone.
+    """A sentence of a paper, our number for it, and whether it holds. Only `Evidence.claim` makes one.
 
     Attributes:
         id: short name, unique within the experiment.
@@ -35,10 +35,10 @@ class Claim:
         sentence: what it says, in our words.
         number: our number; NaN if there is none.
         spread: lowest and highest value over the seeds.
-        n: how many runs (or samples) the number is made of.
-        seeds: which.
+        n: how many runs (or samples) the number is computed from.
+        seeds: their seeds.
         threshold: what the number is compared with, in words.
-        verdict: `holds`, `fails`, or `undecided` where the runs cannot tell.
+        verdict: `holds`, `fails`, or `undecided` if the runs cannot tell.
     """
 
     id: str
@@ -57,12 +57,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a value may lie, both ends included; `between`, `around` and `factor` make one.
+    """A closed range of values; `between`, `around` and `factor` make one.
 
     Attributes:
         low: the lower end.
         high: the upper end.
-        words: how it reads after what the value is.
+        words: the range in words, to follow what the values are.
     """
 
     low: float
@@ -74,25 +74,25 @@ class Interval:
 
 
 def between(low: float, high: float) -> Interval:
-    """Between two ends."""
+    """Values from `low` to `high`."""
     return Interval(low, high, f"in [{low:g}, {high:g}]")
 
 
 def around(middle: float, by: float) -> Interval:
-    """At most so far from a number."""
+    """Values at most `by` from `middle`."""
     return Interval(middle - by, middle + by, f"within {by:g} of {middle:.4g}")
 
 
 def factor(middle: float, by: float) -> Interval:
-    """At most so many times a positive number, or as small a part of it."""
+    """Values between a positive number divided by `by` and multiplied by it."""
     return Interval(middle / by, middle * by, f"within a factor {by:g} of {middle:.3g}")
 
 
 class Limit(TypedDict, total=False):
-    """What values are held to: one of the first six, on every value unless `of` says on which statistic of them.
+    """Keywords of a bound: one of the first six, on every value, or on the statistic that `of` names.
 
-    unanimous: all meet it, or none does; where some do it is undecided. An interval, given as its two ends, is then
-    undecided where it straddles the limit.
+    unanimous: met if all values meet it, not met if none does, else undecided. An interval given as its two ends is
+    then undecided if it straddles the limit.
     """
 
     above: float
@@ -105,7 +105,7 @@ class Limit(TypedDict, total=False):
     unanimous: bool
 
 
-#: Each comparison's sign, the comparison, and what stands before the values' words where it is on every one of them.
+#: Each comparison's sign, the comparison, and the words before the values' name if every value is compared.
 COMPARISONS: dict[str, tuple[str, Callable[[float, Any], bool], str]] = {
     "above": (">", operator.gt, "lowest"),
     "at_least": ("≥", operator.ge, "lowest"),
@@ -118,11 +118,11 @@ COMPARISONS: dict[str, tuple[str, Callable[[float, Any], bool], str]] = {
 
 @dataclass(frozen=True)
 class Bound:
-    """Something that must be so for a claim to hold; made by `bound` where it is a comparison of numbers.
+    """A condition for a claim to hold; comparisons of numbers are made by `bound`.
 
     Attributes:
-        words: what.
-        met: whether it is; None where the values cannot tell.
+        words: the condition.
+        met: whether it is met; None if the values cannot tell.
     """
 
     words: str
@@ -130,10 +130,10 @@ class Bound:
 
 
 def bound(what: str, values: Values, **limit: Unpack[Limit]) -> Bound:
-    """Values held to a limit.
+    """A bound on values.
 
     Args:
-        what: what each of them is, such as "final loss"; where a single number is given it stands alone.
+        what: what each value is, such as "final loss"; a single number is named by this alone.
         values: numbers, or truth values for `of="share of"`.
         limit: see `Limit`.
 
@@ -145,42 +145,42 @@ def bound(what: str, values: Values, **limit: Unpack[Limit]) -> Bound:
     level: Any = limit[name]  # type: ignore[literal-required]
     each, of = numbers(values), limit.get("of")
     which = of or (which if isinstance(values, Iterable) else "")
-    found = each if of is None else [STATISTICS[of](known(each))] if known(each) else []
+    tested = each if of is None else [STATISTICS[of](known(each))] if known(each) else []
     compared = f"{sign} {level:g}" if sign else level.words
     if limit.get("unanimous"):
         words = f"{what} {compared} in all; undecided if in some"
     else:
         words = f"{which} {what} {compared}".strip()
-    return Bound(words, agreed([test(value, level) for value in found], limit) if known(found) else None)
+    return Bound(words, agreed([test(value, level) for value in tested], limit) if known(tested) else None)
 
 
 def comparison(limit: Limit) -> str:
-    """Which of the comparisons a limit has."""
-    found = [name for name in limit if name not in ("of", "unanimous")]
-    if len(found) != 1 or found[0] not in COMPARISONS:
-        raise TypeError(f"a bound needs one of {', '.join(COMPARISONS)}; got {', '.join(found) or 'none'}")
-    return found[0]
+    """The name of a limit's comparison. Raises TypeError unless there is exactly one."""
+    given = [name for name in limit if name not in ("of", "unanimous")]
+    if len(given) != 1 or given[0] not in COMPARISONS:
+        raise TypeError(f"a bound needs one of {', '.join(COMPARISONS)}; got {', '.join(given) or 'none'}")
+    return given[0]
 
 
 def agreed(passes: Sequence[bool], limit: Limit) -> bool | None:
-    """Whether all pass; of what must be unanimous None if only some do."""
+    """Whether all pass; None if only some do and the limit must be unanimous."""
     return None if limit.get("unanimous") and any(passes) and not all(passes) else all(passes)
 
 
 def significant(what: str, chance: float, contrary: float) -> Bound:
-    """A one-sided test: met if chance would hardly do as much, not met if it would hardly do as much the other way.
+    """A one-sided test: met if the result is unlikely by chance, not met if the opposite result is.
 
     Args:
         what: the result, such as "τ > 0".
-        chance: probability (0–1) that chance goes as far on the side that is claimed.
-        contrary: the same on the other side.
+        chance: probability (0–1) of a result at least as extreme by chance, on the claimed side.
+        contrary: the same on the opposite side.
     """
     met = True if chance < CERTAIN else False if contrary < CERTAIN else None
     return Bound(f"{what} with a one-sided permutation probability below {CERTAIN}", met)
 
 
 def without_prior(rows: DataFrame) -> Bound:
-    """For what a prior takes away: such a claim is asked only of runs that had none (column `prior`)."""
+    """For a claim that a prior makes meaningless: met if some runs had none (column `prior`)."""
     return bound(
         "the number of runs without a prior",
         (rows[rows[COLUMN] == NONE] if COLUMN in rows else rows).run.nunique(),
@@ -189,7 +189,7 @@ def without_prior(rows: DataFrame) -> Bound:
 
 
 def sign_test(wins: int, of: int) -> float:
-    """The probability that a fair coin shows heads so often, or more, in so many tosses."""
+    """The probability that a fair coin shows heads at least `wins` times in `of` tosses."""
     return sum(math.comb(of, k) for k in range(wins, of + 1)) / 2**of
 
 
@@ -198,14 +198,14 @@ def sign_test(wins: int, of: int) -> float:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Runs of a table, and whose sentences they are held against: `Evidence(rows, "7.2").claim(id, sentence, …)`.
+    """The runs behind claims, and the source of the claims: `Evidence(rows, "7.2").claim(id, sentence, …)`.
 
     Attributes:
-        rows: of the table, with columns `run` and `seed`: the runs behind a claim. What `prior` they had, if there is
-            such a column, is added to its sentence.
+        rows: rows of the table, with columns `run` and `seed`: the runs behind a claim. If there is a column `prior`,
+            the runs' prior is added to the sentence.
         section: where the source says it; `ours` if no paper does.
         source: whose thresholds they are, such as "paper".
-        among: rows whose seeds are named where `rows` has none.
+        among: rows whose seeds are named if `rows` is empty.
     """
 
     rows: DataFrame
@@ -227,26 +227,26 @@ class Evidence:
         provided: Bound | None = None,
         **limit: Unpack[Limit],
     ) -> Claim:
-        """A claim, judged: it holds if every bound is met, fails if one is not, and else is undecided.
+        """Judge a claim: it holds if every bound is met, fails if one is not met, and else is undecided.
 
         Args:
             id: its name.
             sentence: what is claimed.
-            values: of which number and spread are made, and which `limit` is on.
-            what: what each of them is, in words that can follow "lowest", "highest" or "mean".
-            n: how many runs or samples the number is made of; None: the different runs in `rows`.
-            number: a statistic of the values, or the number itself; None: the statistic that decides, or
-                else their mean.
-            spread: None: the lowest and the highest of the values.
+            values: number and spread are computed from them, and `limit` applies to them.
+            what: what each value is, in words that can follow "lowest", "highest" or "mean".
+            n: how many runs or samples the number is computed from; None: the number of runs in `rows`.
+            number: a statistic of the values, or the number itself; None: the statistic that decides, or else their
+                mean.
+            spread: None: lowest and highest of the values.
             also: bounds on other values.
-            provided: without this the claim is undecided.
-            limit: what the values are held to; see `Limit`. None: only `also` judges.
+            provided: the claim is undecided unless this is met.
+            limit: the bound on the values; see `Limit`. None: only `also` decides.
         """
         bounds = [*([bound(what, values, **limit)] if limit else []), *also]
         if not bounds and provided is None:
             raise TypeError(f"{id} is held to nothing: give a limit, or bounds")
-        there, told = known(numbers(values)), deciding(limit) or "mean" if number is None else number
-        value = value_of(there, told)
+        there, statistic = known(numbers(values)), deciding(limit) or "mean" if number is None else number
+        value = value_of(there, statistic)
         some = self.rows if len(self.rows) or self.among is None else self.among
         return Claim(
             id,
@@ -256,7 +256,7 @@ class Evidence:
             spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
             n=max(1, self.rows.run.nunique() if n is None else n),
             seeds=tuple(sorted({int(seed) for seed in some.seed})),
-            threshold=words_of(bounds, provided, self.source) + words_of_number(values, told, what, limit),
+            threshold=words_of(bounds, provided, self.source) + words_of_number(values, statistic, what, limit),
             verdict=settled(bounds, provided),
         )
 
@@ -264,41 +264,41 @@ class Evidence:
 def judge(
     *said: Any, section: str, rows: DataFrame, among: DataFrame | None = None, source: str = "", **limit: Any
 ) -> Claim:
-    """`Evidence.claim` in one call, as studies wrote it before there was `Evidence`."""
+    """`Evidence.claim` in one call: the older form, kept for studies that use it."""
     return Evidence(rows, section, source, among).claim(*said, **limit)
 
 
 def settled(bounds: Sequence[Bound], provided: Bound | None) -> Verdict:
-    """What all bounds together say."""
-    found = [one.met for one in bounds]
-    if (provided is not None and not provided.met) or not found:
+    """The verdict of all bounds together."""
+    results = [bound.met for bound in bounds]
+    if (provided is not None and not provided.met) or not results:
         return "undecided"
-    return "fails" if False in found else "undecided" if None in found else "holds"
+    return "fails" if False in results else "undecided" if None in results else "holds"
 
 
 def deciding(limit: Limit) -> Statistic | None:
-    """The statistic of the values that decides: where every one is bound on one side, that which is nearest to it."""
+    """The statistic of the values that decides: for a one-sided bound on every value, the one nearest to it."""
     if "above" in limit or "at_least" in limit:
         return limit.get("of", "lowest")
     return limit.get("of", "highest" if "below" in limit or "at_most" in limit else None)
 
 
-def value_of(there: Sequence[float], told: Statistic | float) -> float:
-    """The number that is told of the values that are known; NaN of none."""
-    if not isinstance(told, str):
-        return float(told)
-    return float(STATISTICS[told](there)) if there else math.nan
+def value_of(there: Sequence[float], statistic: Statistic | float) -> float:
+    """The number of a claim, from the known values; NaN if there are none."""
+    if not isinstance(statistic, str):
+        return float(statistic)
+    return float(STATISTICS[statistic](there)) if there else math.nan
 
 
 def words_of(bounds: Sequence[Bound], provided: Bound | None, source: str) -> str:
-    """The threshold: all bounds, whose they are, and what is asked first."""
+    """The threshold in words: all bounds, their source, and the condition for judging."""
     words = ", and ".join(one.words for one in bounds) or "not judged"
     words += f" ({source})" if source else ""
     return words + (f"; asked only if {provided.words}" if provided is not None else "")
 
 
-def words_of_number(values: Values, told: Statistic | float, what: str, limit: Limit) -> str:
-    """Which statistic is told, where it is another than the one that decides."""
-    if not isinstance(told, str) or told == deciding(limit) or not what or not isinstance(values, Iterable):
+def words_of_number(values: Values, statistic: Statistic | float, what: str, limit: Limit) -> str:
+    """The name of the number's statistic, if it is not the one that decides."""
+    if not isinstance(statistic, str) or statistic == deciding(limit) or not what or not isinstance(values, Iterable):
         return ""
-    return f"; the number is the {told}" + ("" if limit else f" {what}")
+    return f"; the number is the {statistic}" + ("" if limit else f" {what}")

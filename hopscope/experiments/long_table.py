@@ -1,4 +1,4 @@
-"""Tables with one number a row, of which condition, kind and name: for experiments that measure many unlike things."""
+"""Tables with one number per row, with condition, kind and name: for experiments with many different quantities."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hopscope.experiments.curves import crossing
 from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 
-#: What a configuration is a run of, in a word.
+#: Names the condition that a configuration is a run of.
 Named = Callable[[Config], str]
 C = TypeVar("C")  # a study's kind of condition
 Rows = Iterator[dict[str, Any]]
 
 
 def namer(named: Mapping[str, C], cell: Callable[[C, int, str], Config], scale: str) -> Named:
-    """What tells of a run which condition it is of, where `cell` makes the run of a condition, seed and scale."""
+    """A function that names a run's condition, if `cell` makes the run of a condition, seed and scale."""
 
     def name_of(config: Config) -> str:
         seed = config.training.seed
@@ -35,16 +35,16 @@ def about(run: Run, named: Named) -> dict[str, Any]:
 
 
 def entry(of: dict[str, Any], kind: str, name: str, value: float | None, step: int = 0) -> dict[str, Any]:
-    """One row; a value that is not known, or that never was, is NaN."""
+    """One row; an unknown value, or a time that never came, is NaN."""
     return {**of, "kind": kind, "name": name, "step": step, "value": math.nan if value is None else value}
 
 
 def courses_of(runs: Iterable[Run], named: Named, streamed: Callable[[dict[str, Any]], dict[str, float]]) -> DataFrame:
     """Losses and measures over training, and when the loss passed the task's threshold of learning.
 
-    Columns: run, version, seed, prior, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`, its
-    accuracy, where training may stop by it; `seen`, what `streamed` makes of a row's measures; `learnt`, the first
-    step with a loss below `Task.learnt_below`, interpolated (NaN: never), at the last step.
+    Columns: run, version, seed, prior, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`,
+    validation accuracy, if it may stop training; `seen`, what `streamed` makes of a row's measures; `learnt`, the first
+    step with a loss below `Task.learnt_below`, interpolated (NaN: never), in a row at the last step.
     """
     return DataFrame(row for run in runs for row in course(run, about(run, named), streamed))
 
@@ -62,13 +62,13 @@ def course(run: Run, of: dict[str, Any], streamed: Callable[[dict[str, Any]], di
 
 
 def values(table: DataFrame, condition: str, kind: str, name: str | None = None) -> DataFrame:
-    """Some of the rows."""
-    found = table[(table.condition == condition) & (table.kind == kind)]
-    return found if name is None else found[found.name == name]
+    """The rows of a condition, a kind and perhaps a name."""
+    rows = table[(table.condition == condition) & (table.kind == kind)]
+    return rows if name is None else rows[rows.name == name]
 
 
 def learnt(table: DataFrame, condition: str) -> dict[int, float]:
-    """When a condition was learnt, by seed; ∞ where it was not while it was watched."""
+    """The step at which a condition was learnt, by seed; ∞ if it was not learnt in training."""
     rows = values(table, condition, "learnt")
     return {
         int(seed): math.inf if math.isnan(step) else float(step)
@@ -77,13 +77,13 @@ def learnt(table: DataFrame, condition: str) -> dict[int, float]:
 
 
 def ratios(table: DataFrame, one: str, other: str) -> list[float]:
-    """Of every seed that both conditions have, when one was learnt over when the other was; NaN if neither was."""
+    """For every seed of both conditions, the ratio of their learning times; NaN if neither was learnt."""
     first, second = learnt(table, one), learnt(table, other)
     return [ratio(first[seed], second[seed]) for seed in sorted(first.keys() & second.keys())]
 
 
 def ratio(one: float, other: float) -> float:
-    """Of two times, of which ∞ is never."""
+    """The ratio of two times, where ∞ means never."""
     if math.isinf(one):
         return math.nan if math.isinf(other) else math.inf
     return one / other

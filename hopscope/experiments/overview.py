@@ -1,6 +1,6 @@
-"""All claims on one page, and a table with a row per study: what the README and the documentation show of all results.
+"""All claims on one page, and a table with a row per study, for the README and the documentation.
 
-What a study found stands in the docstring of its package, in a paragraph that begins with "Found:".
+A study's finding is in the docstring of its package, in a paragraph that begins with "Found:".
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from hopscope.experiments.counting import HOW_COUNTED, VERDICTS, Claim, counted
 from hopscope.experiments.priors import WITH_PRIOR
 
 experiment_of = itemgetter("experiment")
-FOUND = "Found: "  # how the paragraph begins
+FOUND = "Found: "  # the beginning of the paragraph with the finding
 
 
 def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = None, most: int = 12) -> str:
-    """A row per study of ours that has claims: where its page is, what was found, and how many claims came out how, as
-    `counted` counts them.
+    """A table with a row per study of ours that has claims: its page, its finding, and its claims by verdict.
 
     Args:
-        claims: as `hopscope.experiments.results.all_claims` gives them.
-        pages: a study's page from where the table is shown, with `{}` for the study's name.
-        rest: for a short table, the page of all studies. It has the studies with the most claims, each with the first
-            sentence of what was found, and the others together in the last row.
-        most: the rows of a short table.
+        claims: as `hopscope.experiments.results.all_claims` returns them; counted by `counted`.
+        pages: the link to a study's page, with `{}` for the study's name.
+        rest: for a short table, the link to the page of all studies. The table then has the studies with the most
+            claims, each with the first sentence of its finding, and all others together in the last row.
+        most: the number of rows of a short table.
     """
     rows = [
         (f"[{title_of(study)}]({pages.format(study.name)})", found_by(study), some) for study, some in by_study(claims)
@@ -50,12 +49,12 @@ def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = Non
 
 
 def first_sentence(text: str) -> str:
-    """Up to the first full stop that ends a sentence."""
+    """The text up to the first full stop that ends a sentence."""
     return re.split(r"(?<=[.!?]) (?=[A-Z0-9])", text, maxsplit=1)[0]
 
 
 def claims_page(claims: Iterable[Claim], pages: str) -> str:
-    """Every claim with its numbers, study by study, as a page in Markdown. The arguments are `studies_markdown`'s."""
+    """Every claim with its numbers, study by study, as a page in Markdown. Arguments as for `studies_markdown`."""
     claims = list(claims)
     parts = [
         f"# All claims\n\n{counted(claims)} {HOW_COUNTED}\n",
@@ -71,7 +70,7 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
 
 
 def claims_markdown(claims: Iterable[Claim]) -> str:
-    """Claims as a table; priors are said once, below it."""
+    """Claims as a table in Markdown, with priors in notes below it."""
     notes: list[str] = []
     lines = ["| claim | section | scale | our number | spread | n | verdict |", "|---|---|---|---|---|---|---|"]
     for row in claims:
@@ -83,7 +82,7 @@ def claims_markdown(claims: Iterable[Claim]) -> str:
 
 
 def noted(sentence: str, notes: list[str]) -> str:
-    """A claim's sentence with the number of a note in place of its prior; a note that is new is added."""
+    """A claim's sentence with a note's number in place of its prior; a new note is added to `notes`."""
     said, found, prior = sentence.removesuffix(")").partition(WITH_PRIOR)
     if not found:
         return sentence
@@ -93,25 +92,25 @@ def noted(sentence: str, notes: list[str]) -> str:
 
 
 def notes_markdown(notes: list[str]) -> str:
-    """What stands below a table of such sentences."""
+    """The notes below a table of such sentences."""
     return "".join(f"\n<sup>{number}</sup> With a prior: {prior}\n" for number, prior in enumerate(notes, 1))
 
 
 def show(number: object) -> str:
-    """A claim's number, for people; what is none, as in a file that somebody altered, as it is."""
+    """A claim's number for people; anything else, as in an altered file, is shown as it is."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return "none" if number is None else str(number)
     return f"{number:.4g}"
 
 
 def by_study(claims: Iterable[Claim]) -> Iterator[tuple[Path, Sequence[Claim]]]:
-    """Folders of our studies, the one with most claims first, each with its claims."""
-    found: dict[Path, list[Claim]] = {}
+    """The folders of our studies, with their claims; the study with the most claims first."""
+    claims_of: dict[Path, list[Claim]] = {}
     homes = catalogue.homes("experiments")
     for row in claims:
         if (home := homes.get(row["experiment"])) and not home.outside:
-            found.setdefault(home.path, []).append(row)
-    yield from sorted(found.items(), key=lambda item: (-len(item[1]), item[0].name))
+            claims_of.setdefault(home.path, []).append(row)
+    yield from sorted(claims_of.items(), key=lambda item: (-len(item[1]), item[0].name))
 
 
 def title_of(study: Path) -> str:
@@ -121,7 +120,7 @@ def title_of(study: Path) -> str:
 
 
 def found_by(study: Path) -> str:
-    """What the docstring of a study's package says was found; a dash where it says nothing. Nothing is imported."""
-    told = ast.get_docstring(ast.parse((study / "__init__.py").read_text(encoding="utf-8"))) or ""
-    found = next((part for part in told.split("\n\n") if part.startswith(FOUND)), "")
+    """The finding in the docstring of a study's package; a dash if there is none. Nothing is imported."""
+    docstring = ast.get_docstring(ast.parse((study / "__init__.py").read_text(encoding="utf-8"))) or ""
+    found = next((part for part in docstring.split("\n\n") if part.startswith(FOUND)), "")
     return " ".join(found.removeprefix(FOUND).split()) or "–"

@@ -1,7 +1,7 @@
-"""Runs that begin with more than the paper's do: which prior they had, as a column of tables and in claims' words.
+"""The prior that runs were given, as a column of tables and in the words of claims.
 
 The prior is a learnt bias by distance (`hopscope.models.positions.relative`) that does not start at 0. A table whose
-runs may have one says so in its column `prior`; `Evidence.claim` then says it in the sentence.
+runs may have one says so in its column `prior`, and `Evidence.claim` adds it to the sentence.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from hopscope.configuration.config import Config
 from hopscope.core import catalogue
 from hopscope.models.positions.relative import Relative, entries, where_of
 
-NONE = "none"  # as the paper's own runs have it
+NONE = "none"  # the value for runs without a prior, as the paper's are
 COLUMN = "prior"
 WITH_PRIOR = " (With a prior: "  # after a claim's sentence
 
 
 def prior_of(config: Config) -> str:
-    """In words, what a run's heads attend to before training; `none` where that is left to chance."""
+    """What a run's heads are biased to attend to before training, in words; `none` if there is no bias."""
     code = catalogue.chosen("models.positions", getattr(config.model, "positions", None) or "input")
     parts = [
         f"{value:g} for distance {distance} in {where_of(layer, head).strip() or 'every layer'}"
@@ -28,8 +28,8 @@ def prior_of(config: Config) -> str:
 
 
 def under_prior(sentence: str, rows: DataFrame) -> str:
-    """A claim's sentence, with the prior of the runs behind it, if they have one and the same."""
-    found = set(rows[COLUMN]) - {NONE} if COLUMN in rows else set()
-    if len(found) != 1 or not isinstance(prior := found.pop(), str):
+    """A claim's sentence with the prior of the runs behind it, if all that have one have the same."""
+    priors = set(rows[COLUMN]) - {NONE} if COLUMN in rows else set()
+    if len(priors) != 1 or not isinstance(prior := priors.pop(), str):
         return sentence
     return f"{sentence.removesuffix('.')}.{WITH_PRIOR}{prior}.)"

@@ -1,4 +1,4 @@
-"""Claims on tables of quantities: a row per run's kind, quantity, seed and step, with its `value`."""
+"""Claims about tables of quantities: each row has the run's kind, a quantity, a seed, a step, and the `value`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hopscope.experiments.judging import Claim, Evidence
 
 @dataclass(frozen=True)
 class Quantities:
-    """Such a table, and whose sentences are held against it.
+    """A table of quantities, and the section of the source that its claims are from.
 
     Attributes:
         table: with columns run, seed, kind, quantity, step, value.
-        section: where the source says it, unless a claim says otherwise.
+        section: where the source says it, unless a claim names another section.
     """
 
     table: DataFrame
@@ -27,7 +27,7 @@ class Quantities:
         return self.course(kind, quantity).groupby("seed").value.last()
 
     def course(self, kind: str, quantity: str) -> DataFrame:
-        """The rows of a quantity of a kind's runs, by step."""
+        """A quantity over training in all runs of a kind, sorted by step."""
         return self.table[(self.table.kind == kind) & (self.table.quantity == quantity)].sort_values("step")
 
     def claim(
@@ -42,7 +42,7 @@ class Quantities:
         source: str = "ours",
         **more: Any,
     ) -> Claim:
-        """A claim about the runs of some kinds; its number is the statistic that is bound, or else the mean."""
+        """A claim about the runs of some kinds; its number is the bounded statistic, or else the mean."""
         rows = self.table[self.table.kind.isin(kinds)]
         evidence = Evidence(rows, section or self.section, source, among=self.table)
         return evidence.claim(name, sentence, values, what, n=len(values), **{"number": more.get("of", "mean"), **more})

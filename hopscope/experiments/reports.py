@@ -1,7 +1,7 @@
-"""Work that leaves one report: what was measured of a language model, or what another study's committed table says.
+"""Work that leaves one report: measurements of a language model, or numbers from another study's committed table.
 
-A setting that begins with `made_up` names no model and no table. It stands for an invented report, which serves tests
-at the scale `quick` and lies with them, in the study's `tests/made_up.py`.
+A setting that begins with `made_up` names no model and no table. It stands for an invented report, which is test data
+for the scale `quick`, in the study's `tests/made_up.py`.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ Row = dict[str, Any]
 
 
 def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
-    """One number of a table; `found` is a number, or one with an interval."""
+    """One number of a table; `found` is a number, or a mapping with its mean, low and high."""
     if isinstance(found, Mapping):
         return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
     return {"kind": kind, "name": name, "value": found, **more}
 
 
 def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value", **same: Any) -> Series:
-    """A column of the rows of a kind, by run; `same` are values of other columns."""
+    """A column of the rows of a kind, indexed by run; `same` holds required values of other columns."""
     for other, value in {"kind": kind, "name": name, **same}.items():
         table = table if value is None else table[table[other] == value]
     return table.set_index("run")[column].astype(float)
 
 
 def names(table: DataFrame) -> str:
-    """The models, in words."""
+    """The models of a table, in words."""
     return " and ".join(sorted(set(table.model)))
 
 
 class Report(Work):
-    """Work whose result is one JSON file, of which a table has a row per number.
+    """Work whose result is one JSON file, which a table turns into a row per number.
 
     Attributes:
-        file: its name.
-        source: the setting that says of what the report is, where there is one.
-        part: what the work is for, as the table's column `part` says.
+        file: the file's name.
+        source: the name of the setting that says what the report is about, if there is one.
+        part: the work's purpose, in the table's column `part`.
     """
 
     file: ClassVar[str]
@@ -66,7 +66,7 @@ class Report(Work):
         write_json(folder / self.file, self.made_up() if invented else self.report())
 
     def made_up(self) -> dict[str, Any]:
-        """What the study's tests write down under this label. Raises BadInput where they are not."""
+        """The study's invented report for this label. Raises BadInput where its tests are not installed."""
         name = type(self).__module__
         study = next(root.package for root in catalogue.studies() if name.startswith(f"{root.package}."))
         try:
@@ -80,19 +80,19 @@ class Report(Work):
 
     @abstractmethod
     def report(self) -> dict[str, Any]:
-        """What the file holds. Raises BadInput where the source is missing or not of the kind that is needed."""
+        """The content of the file. Raises BadInput if the source is missing or of the wrong kind."""
 
     def rows(self, report: Mapping[str, Any]) -> Iterable[Row]:
-        """The report's numbers; by default it holds rows already."""
+        """The report's numbers as rows; by default it holds rows already."""
         return report["rows"]
 
     def about(self) -> Row:
-        """What all rows say of the work."""
+        """The columns that all rows of the work share."""
         return {"seed": getattr(self, "seed", 0), "model": getattr(self, "model", ""), "part": self.part}
 
 
 class OfModel(Report):
-    """The report on a language model, on one made by hand, or on one that has learnt nothing."""
+    """A report on a language model: trained, made by hand, or with random weights."""
 
     model: str
     trained: bool = True
@@ -103,7 +103,7 @@ class OfModel(Report):
         return "by hand" if self.model.endswith("by_hand") else "language" if self.trained else "untrained"
 
     def opened(self, by_hand: Callable[[], Opened] | None = None) -> Opened:
-        """The model, on one thread; with weights drawn anew by the seed if it is not to be trained."""
+        """The model, on one thread; if it is not to be trained, with weights drawn anew from the seed."""
         from hopscope.language.checkpoints import open_model
         from hopscope.language.lens.untrained import untrained
 
@@ -112,10 +112,10 @@ class OfModel(Report):
 
 
 class OfTable(Report):
-    """What another study found, read off its committed table: studies import nothing of one another.
+    """A report on another study's committed table: studies do not import one another.
 
     Attributes:
-        experiment: which wrote the table.
+        experiment: the experiment that wrote the table.
     """
 
     source, part = "folder", "toy"
@@ -134,24 +134,24 @@ class OfTable(Report):
     @staticmethod
     @abstractmethod
     def read(table: DataFrame) -> dict[str, Any]:
-        """What of the table is needed."""
+        """The numbers that are needed from the table."""
 
 
 def table_of(
     runs: Iterable[Finished | Run], of_run: Callable[[Run], Iterable[Row]] = lambda _: (), digits: int = 5
 ) -> DataFrame:
-    """Reports and, by `of_run`, trained models as a tidy table.
+    """Reports, and trained models by `of_run`, as one tidy table.
 
-    Columns: run, version, seed, model, part, other, step, kind, name, value, low, high, what reports add, and, of
-    trained models, prior.
+    Columns: run, version, seed, model, part, other, step, kind, name, value, low, high, further columns of reports,
+    and prior for trained models.
     """
     rows: list[Row] = []
     for run in runs:
         if isinstance(run, Run):
-            about, found = columns_of(run), of_run(run)
+            about, rows_here = columns_of(run), of_run(run)
         else:
             assert isinstance(run.work, Report)
             about = {"run": run.work.identity, "version": run.version, **run.work.about()}
-            found = run.work.rows(read_json(run.path / run.work.file))
-        rows += [{**about, "other": "", "step": None, **one} for one in found]
+            rows_here = run.work.rows(read_json(run.path / run.work.file))
+        rows += [{**about, "other": "", "step": None, **values} for values in rows_here]
     return DataFrame(rows).round(dict.fromkeys(("value", "low", "high"), digits))

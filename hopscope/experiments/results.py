@@ -1,7 +1,7 @@
 """The results of experiments on disk: `results/NAME/table.csv`, and from it alone a figure and claims.json.
 
-A study keeps its results in its own folder. Rows of several scales stand side by side in a table; a scale that is
-measured anew replaces its own, and at scale `long` each cell its own. Rows that stay are kept to the letter.
+A study keeps its results in its own folder. A table holds rows of several scales; a scale that is measured again
+replaces its own rows, and at scale `long` each cell replaces its own. All other rows are kept character for character.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from hopscope.runs.run import Run
 
 LOCK = ".lock"
 FIGURE = "figure.svg"
-DRAWN = (FIGURE, CLAIMS)  # from the table
-OF_OLD = "figure.png"  # which once stood beside figure.svg
+DRAWN = (FIGURE, CLAIMS)  # made from the table
+OF_OLD = "figure.png"  # written beside figure.svg by earlier versions
 HERE = Path("results")
 
 
@@ -60,33 +60,33 @@ CLAIM = {
 
 
 def room(name: str) -> Path:
-    """The folder of results for an experiment's: its study's own, or `results` here where that is installed."""
+    """The folder of an experiment's results: in its study, or `results` here if the study is an installed package."""
     study = catalogue.home("experiments", name).path
     return HERE if is_installed(study) else study / "results"
 
 
 def rooms() -> list[Path]:
-    """The folders of results that there are: `results` here, and those of all studies."""
-    return [HERE, *(root.path / "results" for one in catalogue.plugins() for root in (one, *one.studies()))]
+    """All folders of results: `results` here, and those of all studies."""
+    return [HERE, *(root.path / "results" for plugin in catalogue.plugins() for root in (plugin, *plugin.studies()))]
 
 
 def results_in(*places: Path) -> list[Path]:
-    """Every experiment's results in these places, or in studies there, by name; the first place has the first word."""
-    found: dict[str, Path] = {}
+    """Every experiment's results in these places, or in studies there, by name; earlier places take precedence."""
+    folders: dict[str, Path] = {}
     for folder in (folder for place in places for folder in inside(place)):
         if has(folder, TABLE) or has(folder, CLAIMS):
-            found.setdefault(folder.name, folder)
-    return [found[name] for name in sorted(found)]
+            folders.setdefault(folder.name, folder)
+    return [folders[name] for name in sorted(folders)]
 
 
 def today(folder: Path) -> Path:
-    """A folder of results; `results/NAME`, of before studies kept theirs, is in its study where it is not here."""
+    """A folder of results; an old path `results/NAME` that does not exist becomes the one in the study."""
     is_of_old = folder.parent == HERE and not folder.exists() and folder.name in catalogue.names("experiments")
     return room(folder.name) / folder.name if is_of_old else folder
 
 
 def gone(folder: Path) -> str:
-    """The sentence about a folder of results that is not there: where it went, or what makes one."""
+    """A sentence about a missing folder of results: where it is now, or what makes one."""
     if folder == HERE:
         ours = " or ".join(str(root.path) for root in catalogue.ours())
         return f"there is no folder {folder}: each study keeps its own; name {ours} for all of them"
@@ -96,9 +96,9 @@ def gone(folder: Path) -> str:
 
 
 def make_ready(results: Path, name: str) -> None:
-    """Make the folder of results before anything is trained that could not be written there.
+    """Make the folder of results before training, so that an unwritable one is noticed first.
 
-    Raises CannotSave; and Damaged if the table that is there, of which other scales are kept, is altered.
+    Raises CannotSave; and Damaged if the existing table, whose other scales are kept, was altered.
     """
     make_folder(results)
     if (results / name / TABLE).is_file():
@@ -106,26 +106,26 @@ def make_ready(results: Path, name: str) -> None:
 
 
 def measured(source: ModuleType, done: Sequence[Run | Finished], scale: str) -> DataFrame:
-    """An experiment's table of what is finished; the frame adds the scale, and the prior of runs where it is left out.
+    """An experiment's table of finished runs and work, with added columns for the scale and, if missing, the prior.
 
-    So no claim can be silent about a prior.
+    The prior is added here so that no claim can leave it out.
     """
     table = source.table(done, scale).assign(scale=scale)
     priors = {run.config.identity: prior_of(run.config) for run in done if isinstance(run, Run)}
-    told = COLUMN in table or "run" not in table  # rows about no run have none
-    return table if told or not priors else table.assign(**{COLUMN: table.run.map(priors)})
+    is_complete = COLUMN in table or "run" not in table  # rows that are about no run have no prior
+    return table if is_complete or not priors else table.assign(**{COLUMN: table.run.map(priors)})
 
 
 def publish(name: str, table: DataFrame, results: Path) -> Path:
-    """Write a table's figure and claims beside it; rows of other scales that stand there are kept."""
+    """Merge a table into the one on disk, replacing its scales, and write figure and claims."""
     scales = set(table.scale)
     return rewrite(name, results, lambda earlier: [earlier[~earlier.scale.isin(scales)], as_text(table)])
 
 
 def publish_cell(name: str, cell: Run | Finished, results: Path) -> Path:
-    """Measure one cell and put its rows into the table, with the claims judged anew.
+    """Measure one cell, merge its rows into the table, and judge the claims again.
 
-    Raises TypeError if the experiment's table has no rows of it, or rows of others.
+    Raises TypeError if the experiment's table has no rows of the cell, or rows of others.
     """
     table = measured(experiment(name), [cell], CELL_BY_CELL)
     identity = (cell.work if isinstance(cell, Finished) else cell.config).identity
@@ -135,7 +135,7 @@ def publish_cell(name: str, cell: Run | Finished, results: Path) -> Path:
 
 
 def publish_rows(name: str, table: DataFrame | None, results: Path) -> Path:
-    """Put cells' rows where they belong: in the order in which cells are declared; rows of what no longer is, go."""
+    """Merge cells' rows in the order of their declaration; rows of cells that are no longer declared are removed."""
     place = {config.identity: index for index, config in enumerate(declared(name, CELL_BY_CELL))}
 
     def merged(earlier: DataFrame) -> list[DataFrame]:
@@ -149,9 +149,9 @@ def publish_rows(name: str, table: DataFrame | None, results: Path) -> Path:
 
 
 def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFrame]]) -> Path:
-    """Replace a table by what becomes of it, then its figure and claims; nobody else writes in the meantime.
+    """Replace a table by its merged parts, then redraw figure and claims, under a lock.
 
-    Rows are handled as text, so that those that are kept are kept to the letter.
+    Rows are handled as text, so that kept rows stay the same character for character.
     """
     folder = results / name
     make_folder(folder)
@@ -166,15 +166,15 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
 
 
 def as_text(table: DataFrame) -> DataFrame:
-    """A table as its file has it: every entry as text, what is not known as none."""
+    """A table as its file has it: every entry as text, unknown ones empty."""
     written = io.StringIO(table.to_csv(index=False, float_format="%.6g"))
     return pandas.read_csv(written, dtype=str, keep_default_na=False)
 
 
 def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
-    """The table of a results folder, perhaps with every entry as text.
+    """The table of a results folder; `as_text` keeps every entry as text.
 
-    Raises Damaged if it is missing, altered, or none of ours.
+    Raises Damaged if it is missing, altered, or not a table of results.
     """
     if not (folder / TABLE).is_file():
         raise Damaged(f"{folder / TABLE} cannot be read as a table: it is missing")
@@ -182,7 +182,7 @@ def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
     how: dict[str, Any] = {"dtype": str} if as_text else {"na_values": [""], "dtype": {"run": str, "version": str}}
     try:
         table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, **how)
-    except ValueError as error:  # of which pandas' own are
+    except ValueError as error:  # includes pandas' own errors
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):
         raise Damaged(f"{folder / TABLE} is no table of results: it lacks a column scale, run or version")
@@ -190,7 +190,7 @@ def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
 
 
 def standing(folder: Path) -> set[str]:
-    """Identities of the cells whose rows stand in a folder of results. Raises Damaged if its table is none of ours."""
+    """Identities of the cells with rows in a folder of results. Raises Damaged as `table_in` does."""
     if not (folder / TABLE).is_file():
         return set()
     table = table_in(folder, as_text=True)
@@ -198,15 +198,15 @@ def standing(folder: Path) -> set[str]:
 
 
 def outstanding(name: str, scale: str, results: Path | None = None) -> list[Config | Work]:
-    """What of an experiment is to be done: all of it, but for cells whose rows stand. Raises BadInput, Damaged."""
+    """An experiment's runs and work, at scale `long` without cells that have rows already. Raises BadInput, Damaged."""
     stand = standing(results / name) if results and scale == CELL_BY_CELL else ()
     return [config for config in declared(name, scale) if config.identity not in stand]
 
 
 def redraw(name: str, folder: Path) -> None:
-    """Figure and claims, from table.csv alone: the figure at the largest scale there is, claims at each.
+    """Write figure and claims, from table.csv alone: the figure at the largest scale in it, claims at each scale.
 
-    Then all of it is listed in the folder's manifest. Raises Damaged if the table is not what the manifest lists.
+    All files are then listed in the folder's manifest. Raises Damaged if the table does not match the manifest.
     """
     source = experiment(name)
     table = table_in(folder)
@@ -221,9 +221,9 @@ def redraw(name: str, folder: Path) -> None:
 
 
 def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[str, Any]]:
-    """The claims as rows of claims.json. At the scale `quick`, which tests plumbing, every verdict is undecided.
+    """The claims as rows of claims.json. At scale `quick`, which only tests the code, every verdict is undecided.
 
-    Raises what `catalogue.not_whole` makes where two claims have one id.
+    Raises the error of `catalogue.not_whole` if two claims have the same id.
     """
     claim: Claim
     ids: set[str] = set()
@@ -243,12 +243,12 @@ def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[st
 
 
 def finite(number: float) -> float | None:
-    """JSON has no NaN and no infinity."""
+    """A number for JSON, rounded to six decimals; None for NaN and infinities, which JSON does not have."""
     return round(float(number), 6) if math.isfinite(number) else None
 
 
 def claim_ids(name: str) -> list[str]:
-    """The ids of an experiment's claims, as its study's results have them; none without results. Raises Damaged."""
+    """The ids of an experiment's claims in its study's results; empty without results. Raises Damaged."""
     path = catalogue.home("experiments", name).path / "results" / name / CLAIMS
     rows = parse_shaped(path, read_listed(path.parent, CLAIMS), [CLAIM]) if path.is_file() else []
     return list(dict.fromkeys(row["id"] for row in rows))
@@ -260,10 +260,10 @@ def all_claims(*places: Path) -> list[dict[str, Any]]:
 
 
 def claims_in(path: Path) -> list[dict[str, Any]]:
-    """The rows of a claims.json, with the experiment. Raises Damaged if they are not what `publish` wrote."""
+    """The rows of a claims.json, with the experiment's name. Raises Damaged if they are not as `publish` wrote them."""
     rows = parse_json(path, read_listed(path.parent, path.name))
     if TABLE in listed(path.parent):
-        read_listed(path.parent, TABLE)  # of which they tell
+        read_listed(path.parent, TABLE)  # raises if the table behind them was altered
     if misfit(rows, [CLAIM], "rows") or not all(len(row["spread"]) == 2 for row in rows):
         raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")
     return [{"experiment": path.parent.name, **row} for row in rows]

@@ -1,4 +1,4 @@
-"""From declared runs to results: what is missing is trained, within a budget, then measured and written down."""
+"""From declared runs to results: missing runs are trained, within a budget, then measured, and results are written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopscope.training.loop import Interrupted, Watcher, train
 
 
 def run_folder(runs: Path, config: Config | Work) -> Path:
-    """Where a configuration is trained: shared by all experiments, and by `hopscope train` without --out."""
+    """The folder of a run: shared by all experiments, and by `hopscope train` without --out."""
     label = config.label if isinstance(config, Work) else config.task.name()
     return runs / f"{label}-{config.identity}"
 
@@ -52,16 +52,16 @@ def reproduce(
     telling: Callable[[str], AbstractContextManager[object]] = nullcontext,
     **how: Any,
 ) -> Outcome:
-    """Train what is missing, then write `results/NAME/`: table.csv, figure.svg, claims.json.
+    """Train the missing runs, then write `results/NAME/`: table.csv, figure.svg, claims.json.
 
     Args:
-        name: which experiment.
-        scale: at which of `SCALES`.
-        runs: folder of run folders.
-        results: folder of results folders.
-        budget: seconds after which training stops, resumably, and nothing is measured any more; None: no limit.
-        watcher: makes someone who is told how the labelled run goes.
-        telling: makes a context in which it is told what is being done, when that is no run.
+        name: the experiment.
+        scale: one of `SCALES`.
+        runs: the folder of run folders.
+        results: the folder of results folders.
+        budget: seconds after which training stops, resumably, and nothing more is measured; None: no limit.
+        watcher: makes a watcher for the run of a label, such as a progress bar.
+        telling: makes a context manager that reports progress for steps other than training.
         how: `device`, `threads`, `compile` of `hopscope.train`.
 
     Raises:
@@ -76,7 +76,7 @@ def reproduce(
         make_ready(results, name)
 
     def finish(index: int) -> Run | Finished | None:
-        """One of the runs, finished; None if there was no time."""
+        """One of the runs, finished; None if there was no time left."""
         folder = run_folder(runs, configs[index])
         if spent() and not (folder / "DONE").is_file():
             return None
@@ -107,7 +107,7 @@ def cell_by_cell(
     spent: Callable[[], bool],
     results: Path,
 ) -> Outcome:
-    """Every cell whose rows do not stand yet, finished and written down, one after the other, as far as time allows."""
+    """Finish and publish every cell that has no rows yet, one after another, until the time is spent."""
     trained = []
     for index, config in enumerate(configs):
         if config.identity in standing(results / name):  # looked up anew: others may be at work on the same table
@@ -126,7 +126,7 @@ def cell_by_cell(
 def as_far_as_it_got(
     source: ModuleType, name: str, scale: str, configs: list[Config | Work], runs: Path, results: Path
 ) -> Outcome:
-    """What a spent budget leaves: of an experiment that declares `PARTIAL`, a table of all that was begun, too."""
+    """The outcome of a spent budget; an experiment with `PARTIAL` also gets a table of all runs that were begun."""
     folders = [run_folder(runs, config) for config in configs]
     begun = [Run(folder) for folder in folders if (folder / "metrics.jsonl").is_file()]
     done = [folder for folder in folders if (folder / "DONE").is_file()]
@@ -143,7 +143,7 @@ def carry_out(
     watchers: tuple[Watcher, ...] = (),
     **how: Any,
 ) -> Run | Finished:
-    """Train, or work, to the end, from wherever the folder stands. Raises `Stopped`, after saving, when asked to."""
+    """Train a run, or do work, to the end, continuing what the folder holds. Raises `Stopped`, after saving."""
     if isinstance(config, Work):
         return Finished.of(config, folder, should_stop)
     try:

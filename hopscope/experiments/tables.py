@@ -1,4 +1,4 @@
-"""Rows about runs: each says of which run it is, so that claims can name seeds and priors and pair runs by seed."""
+"""Rows about runs: each has the run's identity, seed and prior, so that claims can name them and pair runs by seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hopscope.runs.run import Run
 
 
 def columns_of(run: Run) -> dict[str, Any]:
-    """What all rows of a run say: run (its identity), version (of the code that trained it), seed, prior (in words)."""
+    """The columns of all rows of a run: run (identity), version (of the code that trained it), seed, prior."""
     return {
         "run": run.config.identity,
         "version": run.sessions[-1]["environment"]["code"],
@@ -22,13 +22,13 @@ def columns_of(run: Run) -> dict[str, Any]:
 
 
 def rows_of(runs: Iterable[Run], measure: Callable[[Run], Iterable[Mapping[str, Any]]]) -> DataFrame:
-    """What a function measures of each run, a row each, as a tidy table.
+    """The rows that a function measures of each run, as a tidy table.
 
     Args:
-        runs: finished.
-        measure: of a run, its rows: numbers by name, such as `{"layer": 0, "hop": "x1", "loss": 0.02}`.
+        runs: finished runs.
+        measure: returns a run's rows: numbers by name, such as `{"layer": 0, "hop": "x1", "loss": 0.02}`.
 
     Returns:
-        Columns run, version, seed, prior (`columns_of`), then what the function gives.
+        Columns run, version, seed, prior (`columns_of`), then those of the rows.
     """
     return DataFrame([{**columns_of(run), **row} for run in runs for row in measure(run)])

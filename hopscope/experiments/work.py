@@ -1,4 +1,4 @@
-"""What an experiment wants done that is no training, such as asking a language model: kept and resumed as a run is."""
+"""What an experiment needs done that is not training, such as asking a language model; kept and resumed as a run is."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from hopscope.runs.integrity import there_in
 
 
 class Stopped(Exception):
-    """Work was stopped because the budget is spent; done again it goes on."""
+    """Work was stopped because its budget is spent; doing it again continues it."""
 
 
 class Work(Settings, ABC):
-    """What an experiment wants done that is no training: frozen dataclasses of all that it depends on."""
+    """Something to do that is not training: a frozen dataclass of everything that it depends on."""
 
-    #: First part of its folder's name.
+    #: The first part of its folder's name.
     label: ClassVar[str]
 
     @property
     def identity(self) -> str:
-        """Twelve hexadecimal digits that change when anything about the work does."""
+        """Twelve hexadecimal digits of the hash of everything that the work depends on."""
         return fingerprint({"work": self.label, **self.identifying()})[:12]
 
     @abstractmethod
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        """Do it, or go on with it, and leave what was found in the folder. Raises `Stopped` when asked to stop."""
+        """Do or continue the work, and leave its results in the folder. Raises `Stopped` when asked to stop."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Finished:
     """Work that is done.
 
     Attributes:
-        work: what it was.
+        work: the work.
         path: its folder.
-        version: of the code that finished it.
+        version: the version of the code that finished it.
     """
 
     work: Work
@@ -63,12 +63,12 @@ class Finished:
 
     @classmethod
     def of(cls, work: Work, folder: Path, should_stop: Callable[[], bool]) -> Finished:
-        """The work, done now unless it has been. Raises `Busy` while another process does it, Damaged."""
+        """Do the work unless it is done. Raises `Busy` if another process is doing it, Damaged if it was altered."""
         done = folder / "DONE"
         if not done.is_file():
             make_folder(folder)
             with alone(folder / ".work.lock", f"another process is at work in {folder}; wait for it, or stop it"):
-                if not done.is_file():  # else another process did it just before it let go of the folder
+                if not done.is_file():  # else another process did it just before it released the lock
                     unlist(folder, listed(folder))
                     work.do(folder, should_stop)
                     enlist(folder, there_in(folder), version=code_version())
@@ -76,9 +76,9 @@ class Finished:
                     write_json(done, {"version": code_version(), **({"plugins": used} if used else {})})
         about = read_json(done)
         if (then := about.get("plugins")) and then != (now := outside.hashes([type(work).__module__])):
-            told = in_words("plugins", then, now)
-            warnings.warn(f"{folder} was made with other files of yours than are found now ({told})", stacklevel=2)
+            changes = in_words("plugins", then, now)
+            warnings.warn(f"{folder} was made with other files of yours than are found now ({changes})", stacklevel=2)
         for name in (names := listed(folder)):
             read_listed(folder, name)
-        said = read_manifest(folder).get("version") if names else None
-        return cls(work, folder, said or about["version"])
+        listed_version = read_manifest(folder).get("version") if names else None
+        return cls(work, folder, listed_version or about["version"])
