@@ -1,1 +1,1 @@
-"""Probes: what can be decoded where."""
+"""Probes: what can be decoded from which residual stream."""

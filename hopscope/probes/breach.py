@@ -1,4 +1,4 @@
-"""A breach of theorem 1's premise, by hand: a control that probes must find (Musat, ICLR 2025, section 5, lemma 1)."""
+"""A violation of theorem 1's premise: a control that probes must detect (Musat, ICLR 2025, section 5, lemma 1)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hopscope.tasks.retrieval import Retrieval
 
 
 def breach(task: Retrieval) -> Transformer:
-    """A transformer that answers one hop in one layer, where two are needed: theorem 1's premise, broken on purpose.
+    """A transformer that answers one hop in one layer where theorem 1 requires two, by violating its premise.
 
-    Lemma 1 leaves out heads that attend by absolute position alone. Here one head per token of the facts does: from
-    everywhere it attends to that token, whatever is there, and copies its symbol. So the query comes to hold all N
-    pairs and its own symbol side by side, and the MLP compares. With u a component of (query − key) and v + S > 0 one
-    of the value, shifted,
+    Lemma 1 excludes heads that attend by absolute position alone. Here one head per token of the facts does so: every
+    position attends to that token, whatever it holds, and copies its symbol. So the query comes to hold all N pairs
+    next to its own symbol, and the MLP compares them. With u a component of (query − key), and v + S > 0 one of the
+    shifted value,
 
         g(v + S + Mu) + g(v + S − Mu) − g(Mu) − g(−Mu) = 2(v + S) where u = 0, and v + S where M|u| is large,
 
-    where g is the GELU, which far from 0 is max(0, ·). The sum over all pairs, less what every pair gives, is the value
-    of the pair that matches. It errs where another key comes as close as (v + S)/M in that component.
+    where g is the GELU, which is max(0, ·) far from 0. The sum over all pairs, minus what every pair contributes, is
+    the value of the matching pair. It errs where another key comes as close as (v + S)/M in that component.
 
     Raises:
-        BadInput: the task has more than one hop, or steps that cannot be told by their place (pair codes).
+        BadInput: the task has more than one hop, or steps that cannot be distinguished by position (pair codes).
     """
     if task.n_hops != 1 or task.position_code != "token":
         raise BadInput("the breach is built for one hop and a position code per token")
@@ -54,15 +54,15 @@ def breach(task: Retrieval) -> Transformer:
     return model.eval()
 
 
-SHARP = 200.0  # scores' factor: a place t tokens away scores less by SHARP · (2 − cos t − cos t/10) at K = 4
+SHARP = 200.0  # factor of scores: a position t tokens away scores less by SHARP · (2 − cos t − cos t/10) at K = 4
 STEEP = 2000.0  # M above
-SHIFT = 6.0  # S above: hardly any standard normal number is so low
+SHIFT = 6.0  # S above: a standard normal number is hardly ever below −S
 
 
 def attend_by_place(model: Transformer, task: Retrieval) -> None:
-    """Head j attends to token j from everywhere, and copies its symbol into a register of its own.
+    """Head j attends to token j from every position, and copies its symbol into a register of its own.
 
-    Of the values, at odd tokens, the negative is written into the answer's register too: what every pair gives.
+    Values, at odd tokens, are also subtracted from the answer's register, to cancel what every pair contributes.
     """
     k, attention = task.d_symbol, cast(Block, model.blocks[0]).attn
     own, place = slice(0, k), slice(k, 2 * k)
@@ -77,7 +77,7 @@ def attend_by_place(model: Transformer, task: Retrieval) -> None:
 
 
 def compare(model: Transformer, n_pairs: int, k: int) -> None:
-    """The MLP's neurons: of each pair one couple that compares, and one for every number of its value."""
+    """Set the MLP's neurons: for each pair two groups of opposite sign, each with k + 1 neurons."""
     mlp = cast(MLP, cast(Block, model.blocks[0]).mlp)
     for pair in range(n_pairs):
         key, value = (2 * pair + 2) * k, (2 * pair + 3) * k

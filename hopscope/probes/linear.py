@@ -1,7 +1,7 @@
-"""Linear probes: ridge regressions from sums over sequences, and how well they name a piece on others.
+"""Linear probes: ridge regressions from sums over sequences, and how often they name a piece on held-out sequences.
 
-A probe names the candidate that is nearest to what it predicts; an accuracy has Wilson's interval, for answers that
-depend on each other within a sequence. Why it is judged so says `hopscope.probes.reach`.
+A probe names the candidate that is nearest to its prediction. An accuracy has Wilson's interval, adjusted for answers
+that depend on each other within a sequence. `hopscope.probes.reach` explains why.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from hopscope.probes.pieces import Sought, piece_names, reach_of
 from hopscope.problem.paths import role_name
 from hopscope.tasks.retrieval import Retrieval
 
-#: Ridge strengths to choose from, relative to the mean variance of a feature.
+#: Ridge strengths to choose from, relative to the mean variance of the features.
 STRENGTHS = tuple(10.0**power for power in range(-6, 2))
-LEVEL = 0.95  # of all intervals together
+LEVEL = 0.95  # simultaneous coverage of all intervals
 
 
 class Moments:
-    """Sums over sequences from which a ridge regression follows: of features, targets and their products."""
+    """Sums over sequences that determine a ridge regression: of features, of targets, and of their products."""
 
     def __init__(self) -> None:
         self.n = 0
         self.sums: list[Tensor] = []
 
     def add(self, features: Float[Tensor, "row feature"], targets: Float[Tensor, "row target"]) -> None:
-        """Take in some rows. Sums are float64: a variance is the small difference of large ones."""
+        """Add some rows. Sums are float64, because a variance is a small difference of large numbers."""
         self.n += len(features)
         x, y = features.double(), targets.double()
         parts = [x.sum(0), y.sum(0), x.T @ x, x.T @ y, y.square().sum(0)]
         self.sums = [a + b for a, b in zip(self.sums, parts, strict=True)] if self.sums else parts
 
     def about(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean products about a centre: features with features, with targets, and the targets' squares."""
+        """Mean products about centres x and y: features with features, features with targets, and squared targets."""
         sx, sy, xx, xy, yy = (part / self.n for part in self.sums)
         cross = xx - torch.outer(x, sx) - torch.outer(sx, x) + torch.outer(x, x)
         return cross, xy - torch.outer(x, sy) - torch.outer(sx, y) + torch.outer(x, y), yy - 2 * y * sy + y.square()
@@ -47,14 +47,14 @@ class Moments:
 
 @dataclass(frozen=True)
 class Probe:
-    """The probes of one stream and place: for all pieces one linear map, each with its own ridge strength.
+    """The probes of one stream and place: one linear map for all pieces, each piece with its own ridge strength.
 
     Attributes:
-        weight, bias: the map, from residual vectors to the distance of the targets from their mean.
-        mean: of the targets, on the training set.
+        weight, bias: the map from residual vectors to the targets' difference from their mean.
+        mean: of the targets on the training set.
         slope: for each piece the regression of the prediction on the truth (0–1). A ridge regression that knows little
-            stays near the mean, so the candidates are drawn together as much before the nearest is named: else it
-            would name the shortest one, whatever it knows.
+            predicts values near the mean, so candidates are contracted by the same factor before the nearest is named.
+            Otherwise the candidate closest to the mean would always be named.
     """
 
     weight: Float[Tensor, "feature target"]
@@ -64,18 +64,18 @@ class Probe:
 
     @classmethod
     def fit(cls, train: Moments, select: Moments, d_piece: int) -> Probe:
-        """Ridge regressions of every strength on the training set; per piece the one that errs least on the other."""
+        """Ridge regressions of every strength on the training set; each piece takes the best on the selection set."""
         x, y = train.sums[0] / train.n, train.sums[1] / train.n
         xx, xy, _ = train.about(x, y)
-        # Features are brought to one variance, so that strengths mean the same in every stream; but not one that only
-        # varies by rounding.
+        # Features are scaled to one variance, so that strengths mean the same in every stream, except features that
+        # vary only by rounding.
         spread = xx.diagonal().clamp(min=0).sqrt()
         scale = torch.where(spread > 1e-5 * x.abs().clamp(min=spread.max()), 1 / spread, 0.0)
         values, vectors = torch.linalg.eigh(xx * scale * scale[:, None])
         onto = vectors.T @ (xy * scale[:, None])
         shrunk = torch.stack([onto / (values.clamp(min=0)[:, None] + strength) for strength in STRENGTHS])
         weights = scale[:, None] * (vectors @ shrunk)  # strength feature target
-        # Errors on the selection set follow from its moments, without looking at it again.
+        # Errors on the selection set follow from its moments.
         xx, xy, yy = select.about(x, y)
         shared = (weights * xy).sum(1).unflatten(-1, (-1, d_piece)).sum(-1)  # strength piece
         squared = (weights * (xx @ weights)).sum(1).unflatten(-1, (-1, d_piece)).sum(-1)
@@ -87,28 +87,28 @@ class Probe:
         return cls(weight, bias, y.unflatten(0, (-1, d_piece)).float(), slope.clamp(0, 1).float())
 
     def predict(self, features: Float[Tensor, "batch chain feature"]) -> Float[Tensor, "batch chain piece number"]:
-        """How far from its mean each piece is, by the probes."""
+        """The predicted difference of each piece from its mean."""
         return (features @ self.weight + self.bias).unflatten(-1, self.mean.shape)
 
     def name(
         self, predicted: Float[Tensor, "batch chain piece number"], aim: Sought
     ) -> Int[Tensor, "batch chain piece"]:
-        """The candidate that is nearest to each prediction."""
+        """The index of the candidate nearest to each prediction."""
         offered = aim.candidates - self.mean[:, None]
         alike = torch.einsum("bcpk,bpjk->bcpj", predicted, offered)
         return (alike - self.slope[:, None] * offered.square().sum(-1)[:, None] / 2).argmax(-1)
 
 
 class Tally:
-    """Answers on the held-out sequences, summed up: for every stream, place and piece."""
+    """Sums of the answers on held-out sequences, for every stream, place and piece."""
 
     def __init__(self, n_streams: int, n_pieces: int):
         self.n = 0
-        #: Per sequence the share of right answers, and its square; squared errors, and squares.
+        #: Share of right answers per sequence, and its square; squared errors, and squared targets.
         self.sums = numpy.zeros((4, n_streams, n_pieces, n_pieces))
 
     def add(self, stream: int, place: int, of_place: Probe, features: Tensor, aim: Sought) -> None:
-        """Take in some sequences' answers from one stream and place."""
+        """Add the answers of some sequences at one stream and place."""
         predicted = of_place.predict(features)
         right = (of_place.name(predicted, aim) == aim.right[..., None]).double().mean(1)  # batch piece
         truth = aim.targets - of_place.mean
@@ -117,7 +117,7 @@ class Tally:
         self.sums[:, stream, place] += sums.numpy(force=True)
 
     def table(self, task: Retrieval, causal: bool, tests: int | None) -> DataFrame:
-        """The rows that `probe` returns."""
+        """The table that `probe` returns."""
         share, squares, error, square = self.sums
         low, high = interval(share / self.n, squares / self.n, self.n, task.n_chains, tests or share.size)
         within = reach_of(task, len(share) - 1, causal)
@@ -154,11 +154,11 @@ def interval(
     """Wilson's interval of an accuracy, for answers that depend on each other within a sequence.
 
     Args:
-        mean: over sequences, of the share of a sequence's answers that are right (0–1).
-        mean_square: of that share squared.
+        mean: mean over sequences of the share of a sequence's answers that are right (0–1).
+        mean_square: mean of that share squared.
         n: number of sequences.
         n_chains: answers per sequence.
-        tests: how many intervals are to cover together with probability `LEVEL`.
+        tests: the number of intervals that together cover with probability `LEVEL` (Bonferroni).
     """
     z = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * tests))
     between = numpy.maximum(mean_square - mean**2, 0) / (n - 1)  # variance of the mean

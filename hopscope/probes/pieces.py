@@ -1,6 +1,6 @@
-"""The pieces of a chain: what the information-flow model lets a position hold, and what there is to be looked for.
+"""The pieces of a chain: which of them the information-flow model lets a position hold, and their values in a batch.
 
-Symbols x_0 … x_D and places p_1 … p_D, as theorem 1 counts them (Musat, ICLR 2025, section 5).
+Pieces are the symbols x_0 … x_D and the places p_1 … p_D, as in theorem 1 (Musat, ICLR 2025, section 5).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hopscope.tasks.base import Batch
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.flow import Chain, reach
 
-MOST_SHUFFLED = 6  # hops: with more, going through all orders of the steps takes too long
+MOST_SHUFFLED = 6  # hops; with more it takes too long to try all orders of the steps
 
 
 def piece_names(n_hops: int) -> list[str]:
-    """A chain's pieces in their order along it: `x0`, `p1`, `x1`, `p2`, … `xD`; 2D + 1 of them."""
+    """A chain's 2D + 1 pieces in their order along it: `x0`, `p1`, `x1`, `p2`, … `xD`."""
     return [f"p{(i + 1) // 2}" if i % 2 else f"x{i // 2}" for i in range(2 * n_hops + 1)]
 
 
@@ -34,7 +34,7 @@ class Reach:
 
     Attributes:
         allowed: pieces of its own chain that a position may hold. Places are query, key[1], value[1], key[2] …
-        excludable: pieces that it may not hold, but of which it may know that some candidates are not its own.
+        excludable: pieces that it may not hold, but for which it may know that some candidates are not its own.
     """
 
     allowed: Bool[numpy.ndarray, "stream place piece"]
@@ -42,34 +42,34 @@ class Reach:
 
 
 def reach_of(task: Retrieval, n_layers: int, causal: bool) -> Reach:
-    """The reach after 0 … n_layers layers. With shuffled steps a piece is allowed if some order of them allows it.
+    """The reach after 0 … n_layers layers. With shuffled steps a piece is allowed if any order of them allows it.
 
     Raises:
-        BadInput: steps are shuffled, and there are more than `MOST_SHUFFLED`.
+        BadInput: steps are shuffled, and there are more than `MOST_SHUFFLED` of them.
     """
     order = parse_order(task.order, task.n_hops)
     if order is None and task.n_hops > MOST_SHUFFLED and causal:
         raise BadInput(f"the reach in shuffled order is counted for at most {MOST_SHUFFLED} hops; got {task.n_hops}")
     steps = tuple(range(1, task.n_hops + 1))
     orders = [order or steps] if order or not causal else list(itertools.permutations(steps))
-    each = [reach_along(Chain(task.n_hops, listed, causal), n_layers) for listed in orders]
-    allowed = numpy.logical_or.reduce([one.allowed for one in each])
-    excludable = numpy.logical_or.reduce([one.excludable for one in each])
+    reaches = [reach_along(Chain(task.n_hops, listed, causal), n_layers) for listed in orders]
+    allowed = numpy.logical_or.reduce([reach.allowed for reach in reaches])
+    excludable = numpy.logical_or.reduce([reach.excludable for reach in reaches])
     return Reach(allowed, excludable & ~allowed)
 
 
 def reach_along(chain: Chain, n_layers: int) -> Reach:
-    """The reach where the steps are presented in one order."""
+    """The reach for one order of the steps."""
     pieces = places = range(chain.last + 1)
     allowed = numpy.array(
         [[[low <= piece <= high for piece in pieces] for low, high in held] for held in reach(chain, n_layers)]
     )
     visible = numpy.array([[chain.sees(query, key) for key in places] for query in places])
-    # key[k], at place 2k - 1, sees value[k] of chains presented before its own, and knows that none of them is its own.
+    # key[k], at place 2k − 1, sees value[k] of chains presented before its own, and knows that these are other chains.
     others = numpy.zeros_like(visible)
     if chain.causal:
         others[range(1, chain.last, 2), range(2, chain.last + 1, 2)] = True
-    known = [allowed[0]]  # of some chain: one's own, or one that is known to be another
+    known = [allowed[0]]  # of its own chain, or of one that is known to be another
     for held in allowed[:-1]:
         attends = (visible & (held @ held.T)) | others
         known.append(attends @ known[-1])
@@ -78,12 +78,12 @@ def reach_along(chain: Chain, n_layers: int) -> Reach:
 
 @dataclass(frozen=True)
 class Sought:
-    """Where to look in a batch, and for what.
+    """Positions of the pieces in a batch, and the candidates to name.
 
     Attributes:
-        positions: of each place along the chain (query, key[1] …), for each chain.
-        candidates: for each piece what the chains have there: the symbols' numbers, or the codes of the pairs' places.
-        right: which candidate is to be named, for each chain.
+        positions: the position of each place along the chain (query, key[1] …), for each chain.
+        candidates: each piece's values, one per chain: symbols' vectors, or the codes of the pairs' places.
+        right: the index of the right candidate, for each chain.
     """
 
     positions: Int[Tensor, "batch place chain"]
@@ -92,13 +92,13 @@ class Sought:
 
     @property
     def targets(self) -> Float[Tensor, "batch chain piece number"]:
-        """What the probes are to predict."""
+        """The values that the probes are to predict."""
         index = self.right[:, None, :, None].expand_as(self.candidates)
         return self.candidates.gather(2, index).transpose(1, 2)
 
 
 def sought(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = None) -> Sought:
-    """The pieces of a batch; with a generator those of a chain drawn at random, which may be one's own."""
+    """The pieces of a batch; with a generator, those of a randomly drawn chain, which may be the position's own."""
     n = task.n_chains
     chain, symbols = batch.roles.chain, batch.draw["symbols"]
     named = [batch.roles.index(role_name(place)) for place in range(2 * task.n_hops + 1)]
@@ -106,7 +106,7 @@ def sought(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = Non
     positions = (chain[:, named, :, None] == chains).int().argmax(2)  # batch place chain
     number = torch.cat([task.sheet.query_symbols[:, None], task.sheet.answers], 1).to(symbols.device)  # chain hop
     held = symbols[:, number.T]  # batch hop chain number
-    # The place of a pair is the code that its first token carries, at place 2k - 1 along the chain.
+    # The place of a pair is the code at its first token, at place 2k − 1 along the chain.
     codes = batch.inputs[..., task.d_symbol :]
     first = positions[:, 1::2].flatten(1)
     places = codes.gather(1, first[..., None].expand(-1, -1, codes.shape[-1])).unflatten(1, (-1, n))

@@ -1,25 +1,25 @@
 """Probes: which pieces of its chain a position holds after each layer, and which it may (Musat, ICLR 2025, section 5).
 
 The paper's theorem 1 counts pieces of information: the symbols x_0 … x_D of a chain, and the places p_1 … p_D of its
-pairs. Within its model of attention every position holds a contiguous run of them, which at most triples with each
-layer. Here the pieces are looked for in trained models: a linear probe per residual stream, role and piece.
+pairs. In its model of attention every position holds a contiguous run of them, which at most triples with each layer.
+Here trained models are searched for the pieces, by a linear probe per residual stream, role and piece.
 
-- **A probe is judged by naming.** A ridge regression predicts the symbol's numbers (of a pair: the code of its place);
-  the prediction names one of the N candidates that the sequence offers for this piece, one per chain. Whoever knows
-  nothing of the chain names the right one in 1/N of all cases: chains are exchangeable, and steps are shuffled
-  independently of each other. So a piece counts as *decoded* when the accuracy's interval lies above 1/N.
-- **R² alone misleads.** A head that spreads evenly over one step's N candidates finds them by place alone and follows
-  no chain; but the mean of N independent symbols predicts each of them with R² = 1/N. A place p_k has no such floor:
-  candidates are the same in every sequence, so their mean is a constant, and R² = 0.
-- **A mask may tell chains apart.** Under a causal mask the first token of a pair sees the second tokens of the pairs
-  before it, and never its own: what it sees there belongs to other chains. Whoever excludes some candidates names the
-  right one more often than 1/N, and one who follows them less often, without holding anything of it. Cells that this
-  can concern are marked `excludable`; what is decoded there is no breach of the reach.
-- **Sequences are the units.** The N chains of a sequence share its candidates, and the model may tell one by excluding
-  the others. So the interval is Wilson's, with the number of independent answers estimated from the variance between
-  sequences (at least one per sequence, at most N), and simultaneous over all probes (Bonferroni).
+- **A probe is judged by naming.** A ridge regression predicts the symbol's numbers (for a pair, the code of its place).
+  The prediction names one of the N candidates that the sequence offers for this piece, one per chain. Without
+  information about the chain the right one is named in 1/N of all cases, because chains are exchangeable and steps are
+  shuffled independently. So a piece counts as *decoded* if the accuracy's interval lies above 1/N.
+- **R² alone misleads.** A head that attends uniformly to one step's N candidates finds them by place alone and follows
+  no chain. But the mean of N independent symbols predicts each of them with R² = 1/N. A place p_k has no such floor:
+  its candidates are the same in every sequence, so their mean is a constant, and R² = 0.
+- **A mask may distinguish chains.** Under a causal mask the first token of a pair sees the second tokens of earlier
+  pairs, and never its own. So what it sees there belongs to other chains. Excluding some candidates raises the accuracy
+  above 1/N, and following them lowers it, without holding the piece itself. Cells where this is possible are marked
+  `excludable`; what is decoded there does not violate the reach.
+- **Sequences are the units.** The N chains of a sequence share its candidates, and the model may find one by excluding
+  the others. So the interval is Wilson's with an effective number of independent answers, estimated from the variance
+  between sequences (at least one per sequence, at most N), and simultaneous over all probes (Bonferroni).
 
-What is decoded is there; what is not decoded may still be there, in a form that no linear map reads.
+A piece that is decoded is present. One that is not may still be present in a form that no linear map reads.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from hopscope.probes.linear import Moments, Probe, Tally
 from hopscope.probes.pieces import Sought, sought
 from hopscope.tasks.retrieval import Retrieval
 
-CHUNK = 1 << 24  # numbers of the residual streams that are held at a time
+CHUNK = 1 << 24  # numbers of residual streams in memory at a time
 
 
-# Looking for it --------------------------------------------------------------------------------------------------
+# Searching ---------------------------------------------------------------------------------------------------------
 
 
 def probe(
@@ -57,19 +57,17 @@ def probe(
 ) -> DataFrame:
     """Which pieces of its chain every position of a model holds, after every layer.
 
-    All probes of one stream and role share one Gram matrix and one eigendecomposition; sequences are seen in chunks
-    and forgotten.
-
+    All probes of one stream and role share one Gram matrix and one eigendecomposition. Sequences are processed in
+    chunks that are not kept.
     Args:
-        model: reads the task's sequences.
+        model: a model of the task.
         task: plain retrieval.
-        n_train: sequences on which the probes are fitted,
-        n_select: on which their ridge strength is chosen,
-        n_test: and on which they are judged; at least 2 each.
+        n_train: sequences to fit the probes on; at least 2.
+        n_select: sequences to choose their ridge strengths on; at least 2.
+        n_test: sequences to judge them on; at least 2.
         seed: of these sequences, which share nothing with training or with each other.
-        shuffled: ask for the pieces of a randomly drawn chain instead: a control in which, by construction, nothing
-            can be decoded.
-        tests: over how many probes together the intervals are to hold; by default those of this call.
+        shuffled: whether to probe for the pieces of a randomly drawn chain: a control in which nothing can be decoded.
+        tests: over how many probes the intervals hold simultaneously; by default those of this call.
 
     Returns:
         A row per stream, role and piece: layer (layers passed; 0 is the embedding), role, piece, kind (`symbol` or
@@ -102,7 +100,7 @@ def probe(
 def seen(
     model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
 ) -> Iterator[tuple[list[Float[Tensor, "batch position d_model"]], Sought]]:
-    """Every residual stream on n sequences, from the embedding on, in chunks, with what is sought there."""
+    """Every residual stream on n sequences, from the embedding on, in chunks, with the pieces of each chunk."""
     n_layers, d_model = model.architecture.n_layers, model.architecture.d_model
     names = ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in range(n_layers))]
     size = max(1, min(512, CHUNK // (task.n_positions * d_model * len(names))))
@@ -125,12 +123,12 @@ def at(
 
 
 def moments(model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool) -> list[list[Moments]]:
-    """The moments of every stream and place, over n sequences."""
+    """The moments of every stream and place over n sequences."""
     n_places = 2 * task.n_hops + 1
-    found = [[Moments() for _ in range(n_places)] for _ in range(model.architecture.n_layers + 1)]
+    sums_of = [[Moments() for _ in range(n_places)] for _ in range(model.architecture.n_layers + 1)]
     for streams, aim in seen(model, task, n, seed, purpose, shuffled):
         targets = aim.targets.flatten(0, 1).flatten(1)
-        for stream, places in zip(streams, found, strict=True):
+        for stream, places in zip(streams, sums_of, strict=True):
             for place, sums in enumerate(places):
                 sums.add(at(stream, aim, place).flatten(0, 1), targets)
-    return found
+    return sums_of
