@@ -1,1 +1,1 @@
-"""Tasks: data-generating processes, each rendering the retrieval problem (or another) as tensors. One per file."""
+"""Tasks: data-generating processes that render the retrieval problem, or another one, as tensors. One per file."""

@@ -1,8 +1,8 @@
-"""What every task offers: batches of tensors, the role of every position, and the way back to plain facts.
+"""The base of tasks: batches of tensors, the role of every position, and the problem in plain Python.
 
-A task is a frozen value with settings. All randomness of a batch is in its `Draw`, made by a generator that is
-handed over; inputs, targets, roles and problems are renderings of the same draw, so that any of them can be
-checked against the plain-Python oracle in `hopscope.problem.oracle`.
+A task is a frozen value with settings. All randomness of a batch is in its `Draw`, made by a generator that is passed
+in. Inputs, targets, roles and problems are renderings of the same draw, so each can be checked against the plain-Python
+oracle in `hopscope.problem.oracle`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hopscope.problem.oracle import Problem
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base_thresholds import Thresholds
 
-#: What `brute_force` says of one output; a float is the posterior mean of a number (`base_regression`).
+#: `brute_force`'s answer for one output; a float is the posterior mean of a number (`base_regression`).
 BestAnswer = int | float | Mapping[int, float] | None
 
 #: Target of a position at which nothing is asked (token tasks); PyTorch's convention for cross-entropy.
@@ -35,7 +35,7 @@ NOT_ASKED = -100
 
 
 class Batch:
-    """Sequences of one task. Every rendering of the draw is made when first asked for, then kept."""
+    """Sequences of one task. Each rendering of the draw is computed when it is first used, then cached."""
 
     def __init__(self, task: Task, draw: Draw):
         self.task = task
@@ -51,7 +51,7 @@ class Batch:
 
     @cached_property
     def targets(self) -> Shaped[Tensor, "batch query output"]:
-        """What is to be answered at the query positions: numbers, or token numbers with `NOT_ASKED` gaps."""
+        """The right answers at the query positions: numbers, or token numbers with `NOT_ASKED` gaps."""
         return self.task.targets(self.draw)
 
     @cached_property
@@ -61,7 +61,7 @@ class Batch:
 
     @cached_property
     def searched(self) -> Roles:
-        """What circuits are searched in: of most tasks, the roles."""
+        """What paths of circuits connect: for most tasks the roles."""
         return self.task.searched_roles(self)
 
     def problem(self, row: int) -> Problem:
@@ -80,21 +80,21 @@ class Batch:
 class Task(Settings, Thresholds, ABC):
     """A data-generating process with known answers. Subclasses are frozen dataclasses, one per file.
 
-    Exactly one of `d_input` and `d_vocab` is set: the number of features of a position, or of different tokens.
+    Exactly one of `d_input` and `d_vocab` is set: the number of features per position, or the number of tokens.
     """
 
     d_input: int | None = None
     d_vocab: int | None = None
-    #: Whether `inputs` already tell where a position stands; if not, the model learns a position embedding.
+    #: Whether `inputs` already carry positions; if not, the model learns a position embedding.
     inputs_carry_position = False
-    #: The pattern that stands for "does nothing" when a head is ablated (docs/contracts.md, thresholds).
+    #: The pattern that an ablated head gets (docs/contracts.md, thresholds).
     null_pattern = "uniform"
-    #: Where several positions hold a path's key role: its ideal pattern is `even` over them, or on the `latest`.
+    #: The ideal pattern where several positions hold a path's key role: `even` over them, or on the `latest`.
     ideal_over = "even"
 
     @classmethod
     def name(cls) -> str:
-        """The task's name: that of its file."""
+        """The name of the task's file."""
         return cls.__module__.rpartition(".")[2]
 
     # What a task must supply ---------------------------------------------------------------------------------
@@ -112,12 +112,12 @@ class Task(Settings, Thresholds, ABC):
     @property
     @abstractmethod
     def query_positions(self) -> slice:
-        """The positions at which answers are read off, the same in every sequence."""
+        """The positions at which answers are read, the same in every sequence."""
 
     @property
     @abstractmethod
     def hop_names(self) -> tuple[str, ...]:
-        """The partial losses, from the easiest hop asked to the hardest."""
+        """The names of the losses by hop, from the easiest hop to the hardest."""
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator) -> Draw:
@@ -125,7 +125,7 @@ class Task(Settings, Thresholds, ABC):
 
     @abstractmethod
     def inputs(self, draw: Draw) -> Shaped[Tensor, "batch position ..."]:
-        """The sequences as the model sees them."""
+        """The sequences as the model gets them."""
 
     @abstractmethod
     def targets(self, draw: Draw) -> Shaped[Tensor, "batch query output"]:
@@ -133,12 +133,12 @@ class Task(Settings, Thresholds, ABC):
 
     @abstractmethod
     def roles(self, draw: Draw) -> Roles:
-        """What every position is for."""
+        """The role of every position."""
 
     def searched_roles(self, batch: Batch) -> Roles:
-        """What circuits are searched in: the roles, unless positions ask for more than one of them tells.
+        """What paths of circuits connect: the roles, unless every position is a query with targets of its own.
 
-        Where every position is a query with targets of its own, these are relations (`hopscope.problem.relations`).
+        For such tasks these are relations (`hopscope.problem.relations`).
         """
         return batch.roles
 
@@ -148,17 +148,17 @@ class Task(Settings, Thresholds, ABC):
 
     @abstractmethod
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        """What each symbol of `problem(draw, row)` looks like in inputs and targets."""
+        """The tensor that stands for each symbol of `problem(draw, row)` in inputs and targets."""
 
     @abstractmethod
     def hop_losses(
         self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
     ) -> Float[Tensor, "hop"]:
-        """The partial loss of each hop, in the order of `hop_names`; NaN where a batch asks none of a hop."""
+        """The loss of each hop, in the order of `hop_names`; NaN where a batch does not ask a hop."""
 
     @abstractmethod
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Whether each answer names the right symbol (the nearest, or the likeliest)."""
+        """Whether each output names the right symbol (the nearest, or the likeliest)."""
 
     # What follows from it ------------------------------------------------------------------------------------
 
@@ -171,86 +171,86 @@ class Task(Settings, Thresholds, ABC):
         return Batch(self, self.draw(n, random))
 
     def has_further(self, n: int) -> bool:
-        """Whether n sequences are left that none so far was; of a task that draws them there always are."""
+        """Whether n further sequences exist that have not been used; always, for a task that draws them."""
         return True
 
     @property
     def has_more_to_search(self) -> bool:
-        """Whether a search may ask for further sequences that it has not judged circuits on."""
+        """Whether a search may use further sequences that it has not judged circuits on."""
         return True
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Refuse a task that would answer in the oracle's place: its targets could then be wrong and pass all tests."""
+        """Refuse a task that overrides the oracle: its targets could then be wrong and still pass the tests."""
         super().__init_subclass__(**more)
         if own := {"successors", "answers"} & vars(cls).keys():
-            told = f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
-            raise TypeError(f"{told}say which hops are asked (asked_hops), or answer from the inputs (brute_force)")
+            reason = f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
+            raise TypeError(f"{reason}say which hops are asked (asked_hops), or answer from the inputs (brute_force)")
 
     def successors(self, draw: Draw, row: int) -> list[list[str]]:
-        """The oracle's word on each query of one sequence: the names of what follows from it, in order."""
+        """The oracle's answer to each query of one sequence: the names of what follows from it, in order."""
         problem = self.problem(draw, row)
         return [problem.successors(query) for query in problem.queries]
 
     def answers(self, draw: Draw, row: int) -> list[list[str]]:
-        """The part of `successors` that is asked: the names of what the targets hold, in order."""
+        """The part of `successors` that the targets hold, as names, in order."""
         return [names[self.asked_hops] for names in self.successors(draw, row)]
 
     @property
     def asked_hops(self) -> slice:
-        """Which of a query's successors the targets hold; all of them, unless a task says otherwise."""
+        """Which of a query's successors the targets hold; by default all."""
         return slice(None)
 
     def position_features(self, steps: int = 0) -> Float[Tensor, "d_input d_code"] | None:
-        """What reads, off an input at position t, the position code of t + steps; None where inputs carry no such."""
+        """A linear map from an input at position t to the position code of t + steps; None if inputs carry no code."""
         return None
 
     def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
-        """The best that can be known of one sequence from its inputs alone, for a task that facts do not answer.
+        """The best answers that one sequence's inputs allow, for a task that facts do not answer.
 
-        Plain Python, or float64 numpy, sharing nothing with `targets`: contract tests hold the targets to it. Such a
-        task overrides this method; what its `problem` concludes is then an illustration.
+        It is plain Python, or float64 numpy, and shares nothing with `targets`: contract tests compare the two. A task
+        that overrides this method has a `problem` for illustration only.
 
-        Inputs are of one sequence, as plain lists: token numbers or rows of features. Given is, per query position and
-        output, the right target (a number), its probabilities by number, or None where inputs say nothing.
+        Inputs are one sequence as plain lists: token numbers or rows of features. The result has, per query position
+        and output, the right target (a number), its probabilities by number, or None where inputs do not determine it.
         """
         raise NotImplementedError
 
     @classmethod
     def answers_by_force(cls) -> bool:
-        """Whether `brute_force` is the task's oracle, and not the problem's facts."""
+        """Whether `brute_force`, rather than the problem's facts, is the task's oracle."""
         return cls.brute_force is not Task.brute_force
 
     def read(self, tokens: list[int]) -> Draw:
-        """The draw behind `n_positions` typed tokens, the way back from `inputs`; BadInput for what is never drawn."""
+        """The draw that gives these `n_positions` tokens, the inverse of `inputs`. Raises BadInput if none does."""
         raise NotImplementedError
 
     @property
     def bayes_loss(self) -> float:
-        """The least loss that can be expected of anyone who sees the inputs alone."""
+        """The lowest expected loss of any predictor that gets the inputs alone."""
         return self.floor
 
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
     ) -> Float[Tensor, ""]:
-        """The training loss: the mean of the partial losses."""
+        """The training loss: the mean of the losses by hop."""
         return self.hop_losses(outputs, targets).mean()
 
     # Difficulty, for curricula -------------------------------------------------------------------------------
 
     @property
     def hardest(self) -> int:
-        """The task's difficulty, in hops; a curriculum asks for `at(…)` of its `difficulties`."""
+        """The task's difficulty, in hops; curricula choose from `difficulties` and pose `at(…)`."""
         return 1
 
     def at(self, difficulty: int) -> Task:
-        """The same task with fewer hops, for the same model."""
+        """The same task with fewer hops, for the same model. Raises ValueError for a difficulty that it lacks."""
         if difficulty != self.hardest:
             raise ValueError(f"{self.name()} has one difficulty, {self.hardest}; got {difficulty}")
         return self
 
     @property
     def difficulties(self) -> Sequence[int]:
-        """What a curriculum may choose from, in rising order."""
+        """The difficulties that a curriculum may choose, ascending."""
         return range(1, self.hardest + 1)
 
     @property
@@ -269,7 +269,7 @@ class Task(Settings, Thresholds, ABC):
 class VectorTask(Task):
     """A task whose symbols are vectors with standard normal components; its loss is the mean squared error.
 
-    Outputs and targets of a query are the answers' vectors one after the other: `len(hop_names) · d_symbol` numbers.
+    Outputs and targets of a query are the answers' vectors, concatenated: `len(hop_names) · d_symbol` numbers.
     """
 
     d_symbol: int
@@ -283,7 +283,7 @@ class VectorTask(Task):
         return 0.05
 
     def circuit_accuracy(self, model: float, null: float) -> float:
-        """Appendix E asks for the loss alone."""
+        """Appendix E requires only the loss."""
         return 0.0
 
     def hop_losses(
@@ -310,26 +310,26 @@ class VectorTask(Task):
 class TokenTask(Task):
     """A task whose answers are tokens; its loss is the cross-entropy in nats.
 
-    Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps; outputs are the hops' logits one
-    after the other: `len(hop_names) · n_logits` numbers. Inputs are tokens, too, unless a task sets `d_input`. By
-    default a task has a setting `length`, and all positions ask.
+    Targets of a query are token numbers, one per hop, with `NOT_ASKED` for gaps. Outputs are the hops' logits,
+    concatenated: `len(hop_names) · n_logits` numbers. Inputs are tokens, too, unless a task sets `d_input`. By default
+    a task has a setting `length`, and every position is a query.
     """
 
     length: int
-    #: The answer that training makes likely whatever the context says, where a task has one (`noisy_bigram`).
+    #: The answer that training favours in any context, where a task has one (`noisy_bigram`).
     global_answer: int | None = None
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below half of what the best guess costs that leaves something out (ours).
+        """A hop counts as learnt below half of the loss of the best partial guess (our choice).
 
-        Models stay for long at such a guess, whose loss may lie below half of chance.
+        Models stay long at such a guess, and its loss may lie below half of chance.
         """
         return 0.5 * min(loss for loss in self.baselines.values() if loss > self.solved_below)
 
     @property
     def n_logits(self) -> int:
-        """Logits of each hop, one for every answer that can be named: all tokens, unless inputs are vectors."""
+        """Logits per hop, one for every possible answer: all tokens, unless inputs are vectors."""
         return self.d_vocab or 0
 
     @property
@@ -345,11 +345,11 @@ class TokenTask(Task):
         return slice(0, None)
 
     def inputs(self, draw: Draw) -> Shaped[Tensor, "batch position ..."]:
-        """By default the tokens drawn, as many as there are positions; one more may be drawn, to be only asked."""
+        """The tokens drawn, up to `n_positions`; one more may be drawn, which is only asked for."""
         return draw["tokens"][:, : self.n_positions]
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
-        """The answers that the context gives; other than the targets only where a task replaces some by noise."""
+        """The answers in the context; they differ from the targets only where a task replaces some by noise."""
         return self.targets(draw)
 
     def shown(self, batch: Batch) -> Int[Tensor, "batch position"]:
@@ -358,9 +358,9 @@ class TokenTask(Task):
 
     @property
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
-        """By name, the classes into which answers fall, of each output the number of its own; most tasks have none.
+        """Classes of answers: for each name the class number of every output. Most tasks have none.
 
-        A model may know part of an answer, as of a fact what its relation decides (`part_loss` of the study `facts`).
+        A model may know part of an answer, such as what a fact's relation decides (`part_loss` of the study `facts`).
         """
         return {}
 

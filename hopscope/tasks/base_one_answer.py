@@ -1,6 +1,6 @@
-"""Tasks that ask every position for one token: hops are kinds of positions, and one set of logits serves them all.
+"""Tasks that ask every position for one token: hops are kinds of positions, and one set of logits serves all of them.
 
-Which kind a position is of says in which column of the targets its answer stands; all others are `NOT_ASKED`.
+The kind of a position determines in which column of the targets its answer is; the others are `NOT_ASKED`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hopscope.tasks.base import NOT_ASKED, Batch, TokenTask
 
 
 class OneAnswerTask(TokenTask):
-    """Outputs are `n_logits` numbers a position, whichever hop it asks."""
+    """Outputs are `n_logits` numbers per position, whichever hop is asked there."""
 
     @property
     def d_output(self) -> int:
@@ -27,12 +27,12 @@ class OneAnswerTask(TokenTask):
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
     ) -> Float[Tensor, ""]:
-        """Mean over all positions that are asked, whichever hop they ask."""
+        """The mean over all asked positions, whichever hop they ask."""
         asked = targets.amax(-1).flatten()  # NOT_ASKED is negative, so this is the one answer
         total = F.cross_entropy(outputs.float().flatten(0, 1), asked, ignore_index=NOT_ASKED, reduction="sum")
         return total / (asked != NOT_ASKED).sum().clamp(min=1)
 
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Of what the last hop asks alone, which is what the context tells."""
+        """Whether each output is right, for positions that ask the last hop alone, which the context answers."""
         answers = batch.targets[..., -1]
         return (outputs.argmax(-1) == answers)[answers != NOT_ASKED][:, None]

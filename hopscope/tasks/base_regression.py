@@ -1,8 +1,8 @@
-"""Tasks of regression in context: vectors in, real numbers asked, squared error.
+"""Tasks of in-context regression: vectors as inputs, real numbers as targets, squared error.
 
-What there is to be found out is a function, drawn anew for every sequence; examples of it stand in the context. The
-oracle is `brute_force`: the posterior mean of what is asked, in float64, which no other prediction beats under squared
-error. `bayes_loss` is what it costs.
+The function to be inferred is drawn anew for every sequence; the context holds examples of it. The oracle is
+`brute_force`: the posterior mean of the target, in float64, which minimises the expected squared error. `bayes_loss` is
+that error.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hopscope.tasks.base import Batch, Task
 class RegressionTask(Task):
     """Real-valued targets; the loss is the mean squared error, times `scale`.
 
-    Args of losses: outputs and targets are (batch, query, output). One partial loss, unless a task says otherwise.
+    Outputs and targets are (batch, query, output). There is one loss, unless a task overrides `hop_names`.
     """
 
     d_input: int
-    #: What squared errors are multiplied by: ½ where a source has it so.
+    #: Factor of squared errors: ½ where a source has it.
     scale: ClassVar[float] = 1.0
 
     hop_names = ("y",)
@@ -33,12 +33,12 @@ class RegressionTask(Task):
         return self.scale * (outputs.float() - targets).square().mean()[None]
 
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Whether each answer costs less than what counts as solved."""
+        """Whether each answer's loss is below `solved_below`."""
         errors = self.scale * (outputs.float() - batch.targets).square().mean(-1)
         return (errors < self.solved_below).flatten()[:, None]
 
     def circuit_accuracy(self, model: float, null: float) -> float:
-        """Real numbers are never right or wrong: the loss alone decides."""
+        """Real numbers are never exactly right, so only the loss counts."""
         return 0.0
 
     @property
@@ -47,5 +47,5 @@ class RegressionTask(Task):
 
     @property
     def model_threshold(self) -> float:
-        """5 % of the way from what can be known to chance (ours)."""
+        """5 % of the way from the Bayes loss to chance (our choice)."""
         return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)

@@ -1,4 +1,4 @@
-"""What tasks made of a fact sheet share: chains of facts, shuffled, then queries (Musat, ICLR 2025, section 6)."""
+"""The base of tasks made of a fact sheet: shuffled chains of facts, then queries (Musat, ICLR 2025, section 6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopscope.problem.shapes import NAMED_ORDERS, chain_shape
 from hopscope.problem.symbols import position_code, position_shift, take
 from hopscope.tasks.base import Task, VectorTask
 
-GUESS = "right step, no chain followed"  # the baseline of who finds the step, and takes any chain's fact
+GUESS = "right step, no chain followed"  # baseline of a model that finds the step but takes a random chain's fact
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SheetTask(Task):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Both refuse what they cannot read, so that a bad setting is reported when it is made, not when it is used.
+        # Both raise for what they cannot read, so that a bad setting is reported when it is made.
         _ = self.taught_by, self.sheet
 
     @cached_property
@@ -48,7 +48,7 @@ class SheetTask(Task):
     @property
     @abstractmethod
     def sheet(self) -> FactSheet:
-        """How the chains are laid out and shuffled."""
+        """The layout and the shuffling of the chains."""
 
     @property
     def asked_hops(self) -> slice:
@@ -76,10 +76,10 @@ class SheetTask(Task):
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below two thirds of what the right step costs where no chain is followed.
+        """A hop counts as learnt below two thirds of the loss of `GUESS`, the right step with no chain followed.
 
-        At N = 4 vectors that is 0.5, as in the paper's section 7.2; at N = 2, where such a guess costs 0.5, it is 1/3.
-        With one chain the step is the answer, and it is half of what the best other guess costs.
+        At N = 4 vectors that is 0.5, as in the paper's section 7.2; at N = 2, where `GUESS` costs 0.5, it is 1/3. With
+        one chain the right step is the answer, and the threshold is that of other tasks.
         """
         return 2 * self.baselines[GUESS] / 3 or super().learnt_below
 
@@ -110,7 +110,7 @@ class ChainTask(SheetTask):
         return self.but(n_hops=difficulty, order=self.order_of(difficulty))
 
     def order_of(self, difficulty: int) -> str:
-        """The order of the first `difficulty` steps: a list loses those that a curriculum has not come to."""
+        """The order of the first `difficulty` steps: a list is reduced to them."""
         if self.order in NAMED_ORDERS:
             return self.order
         return ",".join(step for step in self.order.split(",") if int(step) <= difficulty)
@@ -118,15 +118,15 @@ class ChainTask(SheetTask):
 
 @dataclass(frozen=True)
 class SheetVectorTask(SheetTask, VectorTask):
-    """A fact sheet whose symbols are Gaussian vectors, fresh in every sequence, beside a code of their position.
+    """A fact sheet whose symbols are Gaussian vectors, fresh in every sequence, next to a position code.
 
-    A position holds its symbol's K numbers, then the K numbers that code where it stands.
+    A position holds its symbol's K numbers, then the K numbers of its position code.
     """
 
     d_symbol: int = setting(4, "K, the dimension of a symbol and of the position code; even", low=2, high=256)
     position_code: str = setting(
         "token",
-        "what the position code counts: token; pair; token_and_before, each token beside the code of the one before",
+        "what the position code counts: token; pair; token_and_before, each token's code beside that of the one before",
         choices=("token", "pair", "token_and_before"),
     )
     position_base: float = setting(
@@ -146,7 +146,7 @@ class SheetVectorTask(SheetTask, VectorTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """A Gaussian symbol has variance 1; the mean of N of them misses each one by 1 − 1/N."""
+        """A Gaussian symbol has variance 1; predicting the mean of N of them costs 1 − 1/N."""
         return {"predict zero": 1.0, GUESS: 1 - 1 / self.n_chains, "solved": 0.0}
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:

@@ -1,9 +1,9 @@
-"""Tasks of sequences that a random source puts out: what comes next is known in law to whoever knows the source.
+"""Tasks of sequences from a random source: the distribution of the next token is known if the source is known.
 
-The targets are tokens that the source did put out; `law` is the distribution that they were drawn from, which no
-model sees. What can be foretold from the sequence alone is `foretold`: the Bayes predictor where it has a closed form
-or can be integrated, else the best that is known. Both are floors, and models are compared with them sequence by
-sequence.
+Targets are the tokens that the source put out. `law` is the distribution that they were drawn from, which no model
+sees. `foretold` is the best prediction from the sequence alone: the Bayes predictor where it has a closed form or can
+be integrated, else the best that is known. Both give lower bounds of the loss, and models are compared with them
+sequence by sequence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST_PROBABILITY = 1e-30
 
 
 class SourceTask(TokenTask):
-    """Tokens from a random source; asked is the next one, under the one hop `next`."""
+    """Tokens from a random source; the next token is asked, as the single hop `next`."""
 
     @property
     def d_output(self) -> int:
@@ -35,21 +35,21 @@ class SourceTask(TokenTask):
 
     @abstractmethod
     def law(self, draw: Draw) -> Float[Tensor, "batch query vocab"]:
-        """What the source puts next at every query position, to someone who knows the source: float64."""
+        """The source's distribution of the next token at every query position, float64."""
 
     @abstractmethod
     def foretold(self, inputs: Int[Tensor, "batch position"]) -> Float[Tensor, "batch query vocab"]:
-        """What can be foretold from the sequences alone, float64, with no zero where the law has none."""
+        """The best prediction from the sequences alone, float64; positive wherever the law is."""
 
     def asked(self, batch: Batch) -> Bool[Tensor, "batch query"]:
-        """Where something is asked."""
+        """The query positions at which something is asked."""
         return batch.targets[..., 0] != NOT_ASKED
 
     @property
     def floors(self) -> dict[str, float]:
-        """Expected losses in nats, on a fixed sample: `foretold`, and `source`, to someone who knows the source.
+        """Expected losses in nats on a fixed sample: `foretold`, and `source` for a predictor that knows the source.
 
-        And `right`, the share of answers that whoever names the token foretold as likeliest gets right.
+        `right` is the accuracy (0–1) of naming the likeliest token by `foretold`.
         """
         return floors_of(self)
 
@@ -59,17 +59,17 @@ class SourceTask(TokenTask):
 
     @property
     def solved_below(self) -> float:
-        """5 % of the way from what can be foretold to chance (ours)."""
+        """5 % of the way from the Bayes loss to chance (our choice)."""
         return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)
 
     @property
     def learnt_below(self) -> float:
-        """Half of the way (ours)."""
+        """Half of the way from the Bayes loss to chance (our choice)."""
         return self.bayes_loss + 0.5 * (self.chance - self.bayes_loss)
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens alike; what can be foretold from the sequence; the source known; the token foreknown."""
+        """Nats: all tokens equally likely; the best prediction from the sequence; the source known; the token known."""
         floors = self.floors
         return {
             "any token": self.uniform(),
@@ -80,12 +80,12 @@ class SourceTask(TokenTask):
 
     @property
     def best_accuracy(self) -> float:  # type: ignore[override]
-        """Whoever names the token that is likeliest by what can be foretold."""
+        """The accuracy of naming the likeliest token by `foretold`."""
         return self.floors["right"]
 
 
 def floor_sample(task: SourceTask) -> Batch:
-    """The sequences on which floors are estimated, the same whenever they are drawn."""
+    """The sequences that floors are estimated on, always the same."""
     return Batch(task, task.draw(FLOOR_SAMPLE, generator(0, "floor")))
 
 
@@ -112,5 +112,5 @@ def expected_loss(
 def expected_loss_of_logits(
     logits: Float[Tensor, "*batch vocab"], law: Float[Tensor, "*batch vocab"]
 ) -> Float[Tensor, "*batch"]:
-    """The same of logits."""
+    """As `expected_loss`, from logits."""
     return -(law * torch.log_softmax(logits.double(), -1)).sum(-1)

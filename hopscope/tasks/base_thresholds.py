@@ -1,4 +1,4 @@
-"""What losses of a task mean: baselines, floor, and the thresholds that follow from them."""
+"""The meaning of a task's losses: baselines, floor, and the thresholds that follow from them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from abc import ABC, abstractmethod
 class Thresholds(ABC):
     """The part of a task that judges losses and accuracies; `hopscope.tasks.base.Task` is one."""
 
-    #: The least loss that a perfect model reaches.
+    #: The lowest loss that a perfect model reaches.
     floor = 0.0
-    #: The accuracy that a perfect model reaches: 1, but where nobody can know every answer.
+    #: The accuracy that a perfect model reaches: 1, unless some answers cannot be known.
     best_accuracy = 1.0
-    #: What to try with a model that has not solved it.
+    #: What to try if a model has not solved the task.
     unsolved_advice = "train it longer, or take a later --step"
-    #: How whoever gave the task names a setting of the search, such as `null`.
+    #: How a setting of the search, such as `null`, is given by the task's user.
     option = "--{}"
 
     @property
     @abstractmethod
     def baselines(self) -> dict[str, float]:
-        """Losses that every curve should be read against: what the best answer without X costs, worst first."""
+        """Losses to compare every curve with, worst first: those of the best answers without some information."""
 
     @property
     def chance(self) -> float:
@@ -29,32 +29,32 @@ class Thresholds(ABC):
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below this partial loss: half of chance, unless the task knows better (ours)."""
+        """A hop counts as learnt below this loss: half of chance, unless a task overrides it (our choice)."""
         return 0.5 * self.chance
 
     @property
     def solved_below(self) -> float:
-        """A hop counts as solved below this partial loss: 5 % of chance (ours)."""
+        """A hop counts as solved below this loss: 5 % of chance (our choice)."""
         return 0.05 * self.chance
 
     def circuit_threshold(self, model: float, null: float) -> float:
-        """A circuit is accepted below this loss: one that keeps 95 % of the gap from null to model (ours).
+        """The loss below which a circuit is accepted: it must keep 95 % of the gap from null to model (our choice).
 
-        A null that is worse than chance counts as chance: to be loudly wrong with all heads idle earns no allowance.
+        A null loss above chance counts as chance, so that a confidently wrong null does not raise the threshold.
         """
         start = min(null, self.chance)
         return start - 0.95 * (start - model)
 
     def circuit_accuracy(self, model: float, null: float) -> float:
-        """A circuit is accepted from this accuracy on: one that keeps 95 % of this gap, too (ours)."""
+        """The accuracy from which a circuit is accepted: it must keep 95 % of this gap, too (our choice)."""
         return null + 0.95 * (model - null)
 
     @property
     def model_threshold(self) -> float:
-        """Circuits are accepted only of models below this loss: 5 % of the way from the floor to chance (ours)."""
+        """Circuits are accepted only of models below this loss: 5 % of the way from floor to chance (our choice)."""
         return max(self.solved_below, self.floor + 0.05 * (self.chance - self.floor))
 
     @property
     def model_accuracy(self) -> float:
-        """Circuits are accepted only of models from this accuracy on: 95 % of the best that there is (ours)."""
+        """Circuits are accepted only of models from this accuracy on: 95 % of the best possible (our choice)."""
         return 0.95 * self.best_accuracy

@@ -1,6 +1,6 @@
-"""Text of a fixed n-gram model: what comes next is known in law from the last n − 1 tokens, whatever came before.
+"""Text of a fixed n-gram model: the next token's distribution depends only on the last n − 1 tokens.
 
-The negative control of KV shifting attention (Xu et al., 2024, arXiv:2411.19574): context tells nothing.
+The negative control of KV shifting attention (Xu et al., 2024, arXiv:2411.19574): earlier context does not help.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from hopscope.theory.markov.chains import chosen, dirichlet
 
 @dataclass(frozen=True)
 class FixedNGram(SourceTask):
-    """Each token is drawn by a table with a row for every n − 1 tokens; asked is each that has so many before.
+    """Each token is drawn from a table with a row for every n − 1 tokens. All tokens with that many before are asked.
 
-    The table belongs to the task (`--table` seeds it) and is the same in all sequences: it is learnt into the weights.
+    The table belongs to the task (`--table` seeds it) and is the same in all sequences, so it is learnt in the weights.
     """
 
-    n_gram: int = setting(3, "n: a token's law depends on n − 1 before it", low=2, high=4)
+    n_gram: int = setting(3, "n: a token's distribution depends on the n − 1 before it", low=2, high=4)
     n_tokens: int = setting(12, "number of different tokens", low=2, high=256)
     length: int = setting(32, "number of positions", low=4, high=4096)
     concentration: float = setting(
-        0.1, "of the Dirichlet law of the table's rows: small, one token is likely", low=1e-3
+        0.1, "of the Dirichlet distribution of the table's rows: if small, one token is likely", low=1e-3
     )
     table: int = setting(0, "seed of the table", low=0)
 
@@ -55,18 +55,18 @@ class FixedNGram(SourceTask):
 
     @cached_property
     def rows(self) -> Float[Tensor, "context token"]:
-        """The table, float64, by context: row n a + b after a, b, of n tokens."""
+        """The table, float64, by context: of n tokens, row n a + b follows a, b."""
         size = (self.n_tokens ** (self.n_gram - 1), self.n_tokens)
         return dirichlet(self.concentration, size, generator(self.table, "table"))
 
     def context(self, tokens: Int[Tensor, "batch place"]) -> Int[Tensor, "batch query"]:
-        """Number of the table's row at every place that has n − 1 tokens, itself included."""
+        """The number of the table's row at every place with n − 1 tokens up to it."""
         n = tokens.shape[1] - self.n_gram + 2
         parts = [tokens[:, i : i + n] * self.n_tokens ** (self.n_gram - 2 - i) for i in range(self.n_gram - 1)]
         return torch.stack(parts).sum(0)
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens`, one more than are shown: the last is only asked."""
+        """`tokens`, one more than there are positions: the last is only asked for."""
         device, rows = generator.device, self.rows.to(generator.device)
         tokens = torch.randint(self.n_tokens, (n, self.n_gram - 1), generator=generator, device=device)
         uniform = torch.rand(n, self.length + 1, generator=generator, device=device, dtype=torch.float64)
@@ -82,7 +82,7 @@ class FixedNGram(SourceTask):
         return self.foretold(self.inputs(draw))
 
     def foretold(self, inputs: Int[Tensor, "batch position"]) -> Float[Tensor, "batch query vocab"]:
-        """The table's word, for whoever has learnt it: context tells no more."""
+        """The table's row: context holds no further information."""
         return self.rows.to(inputs.device)[self.context(inputs)]
 
     def roles(self, draw: Draw) -> Roles:
@@ -91,22 +91,22 @@ class FixedNGram(SourceTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact for every n tokens of the sequence: these lead to that one."""
+        """A fact for every n tokens of the sequence: the first n − 1 lead to the last."""
         tokens = [f"t{token}" for token in self.inputs({"tokens": draw["tokens"][row : row + 1]})[0].tolist()]
         n = self.n_gram - 1
         facts = [Fact((" ".join(tokens[i : i + n]),), tokens[i + n]) for i in range(len(tokens) - n)]
         return Problem(tuple(dict.fromkeys(facts)), (" ".join(tokens[-n:]),))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Row by row of the table, by the tokens' numbers as digits."""
+        """Rows of the table, looked up with the tokens as digits."""
         rows = self.rows.tolist()
-        found: list[list[BestAnswer]] = []
+        answers: list[list[BestAnswer]] = []
         for last in range(self.n_gram - 2, len(inputs)):
             number = 0
             for token in inputs[last - self.n_gram + 2 : last + 1]:
                 number = number * self.n_tokens + token
-            found.append([dict(enumerate(rows[number]))])
-        return found
+            answers.append([dict(enumerate(rows[number]))])
+        return answers
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"t{token}": torch.tensor(token) for token in range(self.n_tokens)}

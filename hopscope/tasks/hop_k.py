@@ -28,9 +28,9 @@ class HopK(OneAnswerTask):
     k = 1 | b a c a b c   ->  ~ ~ ~ c a a        (~: the letter did not occur before)
     ```
 
-    find¹(i) is the latest j < i with x_(j−1) = x_i, find^k its k-th iterate; the answer at i is x at find^k(i), or ~
-    if there is none. No letter follows itself. The loss of hop k is that of the sequences that ask for k hops;
-    undefined answers are trained on, and left out of accuracy, as in the paper.
+    find¹(i) is the latest j < i with x_(j−1) = x_i, find^k its k-th iterate; the answer at i is x at find^k(i), or ~ if
+    there is none. No letter follows itself. The loss of hop k is that of sequences that ask for k hops. Undefined
+    answers are trained on, but do not count for accuracy, as in the paper.
     """
 
     length: int = setting(48, "number of letters (paper: 100)", low=2, high=4096)
@@ -59,7 +59,7 @@ class HopK(OneAnswerTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; all letters; any letter but the own one; solved."""
+        """Nats: all tokens equally likely; all letters; all letters but the position's own; solved."""
         return {
             "any token": math.log(self.d_vocab),
             "any letter": math.log(self.n_letters),
@@ -111,7 +111,7 @@ class HopK(OneAnswerTask):
         return torch.where(draw["hops"][:, :, None] == hop, answers[..., None], NOT_ASKED)
 
     def loss(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
-        """Mean over all positions, so that each sequence weighs the same whatever it asks."""
+        """The mean over all positions, so that each sequence has the same weight whatever it asks."""
         asked = targets.amax(-1)  # NOT_ASKED is negative, so this is the one answer
         return torch.nn.functional.cross_entropy(outputs.float().flatten(0, 1), asked.flatten())
 
@@ -121,7 +121,7 @@ class HopK(OneAnswerTask):
         return (outputs.argmax(-1) == answers)[defined][:, None]
 
     def roles(self, draw: Draw) -> Roles:
-        """Seen from the last letter: `value[k]` is find^k, `key[k]` the place before it, where the letter occurred."""
+        """For the query at the last letter: `value[k]` is find^k, `key[k]` the position before it."""
         places = self.found(draw["letters"])[:, :, -1] + 1  # batch hop; the number of hops stands first
         names = ["query"]
         chain = torch.full((len(places), 1 + 2 * self.n_hops, self.n_positions), ABSENT, device=places.device)
@@ -134,9 +134,9 @@ class HopK(OneAnswerTask):
         return Roles(tuple(names), chain)
 
     def searched_roles(self, batch: Batch) -> Relations:
-        """Seen from every letter: `value[k]` is find^k, `key[k]` the place before; `answer` is find^k for the k asked.
+        """From every letter: `value[k]` is find^k, `key[k]` the position before it; `answer` is find^k for the k asked.
 
-        The first position is `count`, or `nowhere` where there is no answer: heads rest there.
+        The first position is `count`, and `nowhere` if there is no answer: heads then attend to it.
         """
         letters, hops = batch.draw["letters"], batch.draw["hops"]
         finds = self.found(letters)
@@ -172,14 +172,14 @@ class HopK(OneAnswerTask):
             earlier = [j for j in range(1, place) if letters[j - 1] == letters[place]]
             return max(earlier, default=None)
 
-        found: list[list[BestAnswer]] = []
+        answers: list[list[BestAnswer]] = []
         for start in range(len(letters)):
             place: int | None = start
             for _ in range(hops):
                 place = None if place is None else find(place)
             answer = self.undefined if place is None else letters[place]
-            found.append([answer if hop == hops else None for hop in range(self.n_hops + 1)])
-        return found
+            answers.append([answer if hop == hops else None for hop in range(self.n_hops + 1)])
+        return answers
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         names = [f"{chr(ord('a') + x)}@{place}" for place, x in enumerate(draw["letters"][row].tolist())]

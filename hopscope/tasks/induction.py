@@ -19,13 +19,13 @@ from hopscope.tasks.base import TokenTask
 
 @dataclass(frozen=True)
 class Induction(TokenTask):
-    """Different tokens in a row, then one of them again; the answer is the token that followed it.
+    """Different tokens, then one of them again; the answer is the token that followed it.
 
     ```
     c f a b e d | a   ->  b
     ```
 
-    The place of the earlier occurrence is drawn evenly, so that no fixed offset helps.
+    The place of the earlier occurrence is uniformly distributed, so no fixed offset helps.
     """
 
     length: int = setting(32, "number of different tokens before the query", low=2, high=4096)
@@ -45,7 +45,7 @@ class Induction(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; any token that stood second or later; solved."""
+        """Nats: all tokens equally likely; all tokens but the first; solved."""
         return {
             "any token": math.log(self.d_vocab),
             "any token of the sequence": math.log(self.length - 1),

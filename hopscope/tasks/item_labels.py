@@ -1,8 +1,8 @@
 """Items and labels: pairs of an item and its label, then an item whose label is asked (Chan et al., arXiv:2205.05055).
 
-The family of few-shot sequences behind Singh et al. (ICML 2024, arXiv:2404.07129, section 3), whose labels are drawn
-anew for every sequence, and Reddy (ICLR 2024, arXiv:2312.03002, section 2), whose classes keep theirs, so that answers
-can be found in the context or in the weights.
+These are the few-shot sequences of Singh et al. (ICML 2024, arXiv:2404.07129, section 3), with labels drawn anew for
+every sequence, and of Reddy (ICLR 2024, arXiv:2312.03002, section 2), with fixed labels of classes, so that answers are
+in the context or in the weights.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from hopscope.problem.roles import ABSENT, Roles
 from hopscope.problem.symbols import points
 from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
 
-#: Two items of one class are nearer to each other than this, of two classes further apart (brute force, ours).
+#: Two items of one class have a smaller squared distance than this, of two classes a larger one (brute force, ours).
 NEAR = 0.5
-MOST_SETS = 20_000  # sets of labels of which some can be withheld
+MOST_SETS = 20_000  # largest number of sets of labels of which some may be withheld
 
 
 @dataclass(frozen=True)
@@ -40,29 +40,29 @@ class ItemLabels(TokenTask):
     item c  label 3   item a  label 1  |  item c   ->  3
     ```
 
-    An item is the vector of its class, perhaps with noise; a class is a point of length about 1. A sequence has N / B
-    classes, each B times, in random order. Labels are answered by number.
+    An item is the vector of its class, with optional noise; a class is a point of norm about 1. A sequence has N / B
+    classes, each B times, in random order. The answer is a label's number.
     """
 
     n_classes: int = setting(50, "number of classes, C of Singh et al., K of Reddy", low=2, high=1 << 20)
     n_labels: int = setting(5, "L, number of labels", low=2, high=4096)
     n_pairs: int = setting(2, "N, pairs of item and label before the query", low=1, high=1024)
-    burst: int = setting(1, "B, how often each class of a sequence stands in it before the query", low=1, high=1024)
+    burst: int = setting(1, "B, how often each class of a sequence occurs before the query", low=1, high=1024)
     d_item: int = setting(64, "numbers of an item", low=2, high=4096)
-    noise: float = setting(0.0, "ε: an item is (class + ε η) / √(1 + ε²), η as long as a class", low=0)
+    noise: float = setting(0.0, "ε: an item is (class + ε η) / √(1 + ε²), with η of a class's norm", low=0)
     labelling: str = setting(
         "context",
         "context, the labels of a sequence's classes are drawn with it; class, class k has label k mod L",
         choices=("context", "class"),
     )
     distinct: bool = setting(True, "whether the classes of a sequence have different labels")
-    withheld: int = setting(0, "sets of N / B labels that never stand together in training (Singh et al.: 2)", low=0)
+    withheld: int = setting(0, "sets of N / B labels that never occur together in training (Singh et al.: 2)", low=0)
     sets: str = setting("trained", "which sets of labels sequences have", choices=("trained", "withheld"))
     bursty: float = setting(1.0, "p_B, share of sequences that have the query; others are random", low=0, high=1)
     fresh: float = setting(0.0, "p_C, share of sequences with new classes and labels of their own", low=0, high=1)
     zipf: float = setting(0.0, "α: class k is drawn in proportion to k^−α", low=0)
-    absent: bool = setting(False, "whether the query's class never stands in the context: a test of the weights")
-    flipped: bool = setting(False, "whether all labels of a sequence are one further: a test of the context")
+    absent: bool = setting(False, "whether the query's class never occurs in the context: a test of the weights")
+    flipped: bool = setting(False, "whether all labels of a sequence are shifted by one: a test of the context")
     asked: str = setting("last", "last, the query alone; all, every item whose label is known", choices=("last", "all"))
     label_code: str = setting(
         "one_hot", "one_hot, in numbers of their own; vector, points as classes are", choices=("one_hot", "vector")
@@ -111,12 +111,12 @@ class ItemLabels(TokenTask):
 
     @property
     def by_class(self) -> bool:
-        """Whether classes keep their labels."""
+        """Whether classes have fixed labels."""
         return self.labelling == "class"
 
     @property
     def n_kinds(self) -> int:
-        """Different classes of a bursty sequence: N / B."""
+        """The number of different classes in a bursty sequence: N / B."""
         return self.n_pairs // self.burst
 
     @property
@@ -133,20 +133,20 @@ class ItemLabels(TokenTask):
 
     @property
     def inputs_carry_position(self) -> bool:  # type: ignore[override]
-        """Whether each input says where it stands."""
+        """Whether each input carries its position."""
         return self.position_code == "one_hot"
 
     @property
     def code_width(self) -> int:
-        """Numbers of the position code."""
+        """Numbers of the position code; 0 without one."""
         return (self.n_places or self.n_positions) if self.inputs_carry_position else 0
 
     @property
     def d_input(self) -> int:  # type: ignore[override]
-        """The place's code, if there is one; the item's or the label's vector; one-hot labels, if they are."""
+        """The position code, if there is one; the item's or the label's vector; one-hot labels, if used."""
         return self.code_width + self.d_item + (self.n_labels if self.label_code == "one_hot" else 0)
 
-    # The world: what is the same for all sequences -----------------------------------------------------------
+    # The world: shared by all sequences ----------------------------------------------------------------------
 
     @cached_property
     def classes(self) -> Float[Tensor, "class d_item"]:
@@ -155,14 +155,14 @@ class ItemLabels(TokenTask):
 
     @cached_property
     def label_vectors(self) -> Float[Tensor, "label width"]:
-        """What labels look like, behind the position's code."""
+        """The labels' vectors, which follow the position code."""
         if self.label_code == "one_hot":
             return torch.cat([torch.zeros(self.n_labels, self.d_item), torch.eye(self.n_labels)], 1)
         return points("labels", self.n_labels, self.d_item, self.world)
 
     @cached_property
     def label_sets(self) -> Int[Tensor, "set kind"]:
-        """Which labels may stand together."""
+        """The sets of labels that may occur together."""
         every = torch.tensor(list(itertools.combinations(range(self.n_labels), self.n_kinds)))
         order = torch.randperm(len(every), generator=generator(self.world, "withheld"))
         return every[order[: self.withheld] if self.sets == "withheld" else order[self.withheld :]]
@@ -170,9 +170,9 @@ class ItemLabels(TokenTask):
     # Drawing -------------------------------------------------------------------------------------------------
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`classes` and `labels` of every pair and of the query, which is last; `items`, vectors; `start`, a place.
+        """`classes` and `labels` of the pairs and of the query, which is last; `items`, vectors; `start`, a place.
 
-        New classes of a sequence have numbers behind those of the old.
+        New classes of a sequence are numbered after the old ones.
         """
         device, random = generator.device, generator
         kinds, labels = self.draw_kinds(n, random)
@@ -192,7 +192,7 @@ class ItemLabels(TokenTask):
     def draw_kinds(
         self, n: int, random: torch.Generator
     ) -> tuple[Int[Tensor, "batch kind"], Int[Tensor, "batch kind"]]:
-        """The different classes of each sequence, and their labels; one more where the query's is absent."""
+        """The different classes of each sequence, and their labels; one more if the query's class is absent."""
         device, count = random.device, self.n_kinds + self.absent
         labels = self.draw_labels(n, count, random)
         if not self.by_class:
@@ -224,25 +224,25 @@ class ItemLabels(TokenTask):
         return chosen.gather(1, torch.rand(n, count, generator=random, device=device).argsort(-1))
 
     def draw_classes(self, shape: tuple[int, int], random: torch.Generator) -> Int[Tensor, "batch place"]:
-        """Any classes, each by its share."""
+        """Classes drawn with replacement, each by its share."""
         chosen = torch.multinomial(self.shares.to(random.device), math.prod(shape), replacement=True, generator=random)
         return chosen.view(shape)
 
     def draw_different(self, n: int, count: int, random: torch.Generator) -> Int[Tensor, "batch kind"]:
-        """Different classes, each by its share: the greatest of ln share + Gumbel noise (Yellott, 1977)."""
+        """Different classes, drawn by their shares: the largest ln share + Gumbel noise (Yellott, 1977)."""
         even = torch.rand(n, self.n_classes, generator=random, device=random.device)
-        if not self.zipf:  # the noise grows with what it is made of, so that the order is the same
+        if not self.zipf:  # Gumbel noise is increasing in the uniform draw, so the order is the same
             return even.topk(count).indices
         return (self.shares.to(random.device).log() - (-even.log()).log()).topk(count).indices
 
     @cached_property
     def shares(self) -> Float[Tensor, "class"]:
-        """How often each class is drawn: k^−α, scaled."""
+        """The probability of each class: k^−α, normalised."""
         weights = torch.arange(1, self.n_classes + 1, dtype=torch.float64) ** -self.zipf
         return (weights / weights.sum()).float()
 
     def draw_items(self, drawn: Int[Tensor, "batch place"], random: torch.Generator) -> Float[Tensor, "batch place d"]:
-        """The items' vectors: the class' point, for a new class drawn here, and noise."""
+        """The items' vectors: the class's point, which is drawn here for a new class, plus noise."""
         device = random.device
         items = self.classes.to(device)[drawn.clamp(max=self.n_classes - 1)]
         if self.fresh:
@@ -278,12 +278,12 @@ class ItemLabels(TokenTask):
         return F.pad(torch.stack([torch.full_like(labels, NOT_ASKED), labels], 2).flatten(1), (0, 1), value=NOT_ASKED)
 
     def shown_before(self, draw: Draw) -> Bool[Tensor, "batch place"]:
-        """Whether an item's class stood before it."""
+        """Whether an item's class occurred before it."""
         same = draw["classes"][:, :, None] == draw["classes"][:, None, :]
         return same.tril(-1).any(-1)
 
     def roles(self, draw: Draw) -> Roles:
-        """The query's class is chain 0; the others are numbered by where they stand first."""
+        """The query's class is chain 0; the others are numbered by their first occurrence."""
         drawn = draw["classes"]
         first = (drawn[:, :, None] == drawn[:, None, :]).int().argmax(-1) + 1
         chain = torch.where(drawn == drawn[:, -1:], 0, first)
@@ -295,7 +295,7 @@ class ItemLabels(TokenTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact for every pair; what is asked is what followed the query's class."""
+        """A fact for every pair; the label that followed the query's class is asked."""
         kinds, labels = ([str(x) for x in draw[name][row].tolist()] for name in ("classes", "labels"))
         facts = [Fact((f"c{kind}",), f"l{label}") for kind, label in zip(kinds, labels, strict=True)][:-1]
         known = facts if kinds[-1] in kinds[:-1] else [*facts, Fact((f"c{kinds[-1]}",), f"l{labels[-1]}")]
@@ -306,7 +306,7 @@ class ItemLabels(TokenTask):
         return {f"l{label}": torch.tensor(label) for label in range(self.n_labels)}
 
     def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
-        """The label behind the nearest earlier item, if that is near; else that of the nearest class that is known."""
+        """The label after the nearest earlier item, if that is near; else the label of the nearest known class."""
         rows = numpy.asarray(inputs, dtype=numpy.float64)[:, self.code_width :]
         items, marks = rows[::2, : self.d_item], rows[1::2]
         far = numpy.square(marks[:, None] - self.label_vectors.double().numpy()).sum(-1)
@@ -315,7 +315,7 @@ class ItemLabels(TokenTask):
         return [[self.best(items[:place], labels, items[place])] for place in asked]
 
     def best(self, earlier: numpy.ndarray, labels: list[int], item: numpy.ndarray) -> int | None:
-        """What is known of one item."""
+        """The best answer for one item."""
         far = numpy.square(earlier - item).sum(-1)
         if len(far) and far.min() < NEAR:
             return labels[int(far.argmin())]
@@ -328,14 +328,14 @@ class ItemLabels(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all labels equally likely; any label of the context, as often as it stands there; solved."""
+        """Nats: all labels equally likely; a label of the context, by its frequency there; solved."""
         alike = [self.same_label(others) for others in range(self.n_kinds)]
         among = sum(share * math.log(self.n_kinds / (1 + others)) for others, share in enumerate(alike))
         whole = math.log(self.n_labels)
         return {"any label": whole, "any label of the context": min(whole, among), "solved": 0.0}
 
     def same_label(self, others: int) -> float:
-        """Probability (0–1) that so many of a sequence's other classes have the query's label."""
+        """Probability (0–1) that `others` of a sequence's other classes have the query's label."""
         if self.distinct:
             return float(others == 0)
         n, p = self.n_kinds - 1, 1 / self.n_labels
@@ -343,5 +343,5 @@ class ItemLabels(TokenTask):
 
     @property
     def learnt_below(self) -> float:
-        """0.4 of the loss of who picks any label of the context (Singh et al., section 5: 0.4 ln 2)."""
+        """0.4 of the loss of picking any label of the context (Singh et al., section 5: 0.4 ln 2)."""
         return 0.4 * self.baselines["any label of the context"]

@@ -23,7 +23,7 @@ from hopscope.tasks.base import Batch, BestAnswer, TokenTask
 
 @dataclass(frozen=True)
 class KFold(TokenTask):
-    """k permutations of N symbols stand in context; before each, a hidden one that never changes is applied.
+    """k permutations of N symbols stand in the context; before each, a hidden one that never changes is applied.
 
     ```
     k = 2, N = 3:   s1(0) s1(1) s1(2)   s2(0) s2(1) s2(2)       position (a, b) holds s_a(b), and asks about b from a on
@@ -31,23 +31,23 @@ class KFold(TokenTask):
     ```
 
     The s are drawn anew for each sequence, the p are part of the task (`hidden` seeds them). Every position is a query,
-    or without `cyclic` those of the first permutation. Asked are 1, 2, 4, … k hops, each by logits of its own; a
-    curriculum says which of them a batch trains. A position must see later ones: train with `--no-causal`.
+    or without `cyclic` those of the first permutation. 1, 2, 4, … k hops are asked, each by its own logits; a
+    curriculum chooses which of them a batch trains. A position must see later ones: train with `--no-causal`.
     """
 
     n_hops: int = setting(4, "k, permutations in a sequence, and the greatest number of hops asked", low=1, high=64)
     n_symbols: int = setting(5, "N, the symbols that are permuted", low=2, high=256)
-    hidden: int = setting(1, "seed of the hidden permutations, which stand nowhere; 0: there are none", low=0)
-    cyclic: bool = setting(True, "whether every position asks, going on in a circle; or the first permutation's only")
+    hidden: int = setting(1, "seed of the hidden permutations, which are not shown; 0: there are none", low=0)
+    cyclic: bool = setting(True, "whether every position is a query, in a circle; else only the first permutation's")
     counts: str = setting("doubling", "numbers of hops asked: 1, 2, 4, … k, or all to k", choices=("doubling", "all"))
     curriculum: str = setting("implicit", "implicit: every number of hops is trained in every batch; else one of them")
-    trained: int | None = setting(None, "number of hops that is trained where it is one; default k", low=1)
+    trained: int | None = setting(None, "number of hops that is trained if it is one; default k", low=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.trained is not None and self.trained not in self.difficulties:
             raise BadInput(f"trained must be one of {', '.join(map(str, self.difficulties))}; got {self.trained}")
-        _ = self.taught_by  # refused here if there is none of that name
+        _ = self.taught_by  # raises for an unknown name
 
     @property
     def taught_by(self) -> Curriculum:
@@ -76,7 +76,7 @@ class KFold(TokenTask):
 
     @cached_property
     def permutations(self) -> Int[Tensor, "hop symbol"]:
-        """The hidden ones, the same in every sequence."""
+        """The hidden permutations, the same in every sequence."""
         if not self.hidden:
             return torch.arange(self.n_symbols).expand(self.n_hops, -1)
         random = seeded(self.hidden, "hidden permutations")
@@ -110,7 +110,7 @@ class KFold(TokenTask):
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
     ) -> Float[Tensor, ""]:
-        """That of all numbers of hops, or of the one that is trained; `hop_losses` has all in either case."""
+        """The loss over all numbers of hops, or of the one that is trained; `hop_losses` always has all."""
         losses = self.hop_losses(outputs, targets)
         if self.taught_by.asks_every_hop:
             return losses.mean()
@@ -127,13 +127,13 @@ class KFold(TokenTask):
         return tuple(h for h in numbers if self.counts == "all" or h & (h - 1) == 0 or h == self.n_hops)
 
     def at(self, difficulty: int) -> KFold:
-        """The same sequences, with fewer hops trained."""
+        """The same sequences, with another number of hops trained."""
         return self if difficulty == (self.trained or self.n_hops) else self.but(trained=difficulty)
 
     def roles(self, draw: Draw) -> Roles:
         """The N chains from the first permutation. `key[j]` is where hop j is asked, `value[j]` shows where it leads.
 
-        One number stands for a fact: its place says of what (key), its content where to (value). `query` is key[1].
+        One token states a fact: its position is the key, its content the value. `query` is key[1].
         """
         once, hidden = self.once(draw), self.permutations.to(draw["shown"].device)
         n, k, symbols = once.shape
@@ -148,7 +148,7 @@ class KFold(TokenTask):
         return Roles(tuple(names), chain)
 
     def searched_roles(self, batch: Batch) -> Relations:
-        """Seen from every position: `value[j]` shows where hop j leads, `key[j]` is where it is asked, in a circle."""
+        """From every position, in a circle: `value[j]` shows where hop j leads, `key[j]` is where it is asked."""
         once, hidden = self.once(batch.draw), self.permutations.to(batch.draw["shown"].device)
         n, k, symbols = once.shape
         fold = torch.arange(k, device=once.device).repeat_interleave(symbols).expand(n, -1)  # of every position
@@ -162,8 +162,8 @@ class KFold(TokenTask):
         asks[self.query_positions] = True
         places = {name: at for name, at in (("query", asks), ("each", ~asks)) if bool(at.any())}
         chain = torch.stack([torch.where(at, 0, ABSENT) for at in places.values()])
-        found = {name: pointing(a * symbols + b, self.n_positions, 0) for name, (a, b) in matches.items()}
-        return Relations(tuple(places), chain.expand(n, -1, -1), found)
+        pointers = {name: pointing(a * symbols + b, self.n_positions, 0) for name, (a, b) in matches.items()}
+        return Relations(tuple(places), chain.expand(n, -1, -1), pointers)
 
     def problem(self, draw: Draw, row: int) -> Problem:
         """A fact `b@a → c@a'` for every position: symbol b before permutation a becomes c before the next."""
@@ -175,7 +175,7 @@ class KFold(TokenTask):
         return Problem(tuple(facts), tuple(queries))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Permutation by permutation, hop by hop: facts in a circle come back to where they began, so rounds fail."""
+        """Permutation by permutation, hop by hop; the oracle's rounds fail, because facts in a circle return."""
         n, hidden = self.n_symbols, self.permutations.tolist()
         shown = [inputs[a * n : (a + 1) * n] for a in range(self.n_hops)]
 
@@ -187,8 +187,8 @@ class KFold(TokenTask):
                 after.append(symbol)
             return after
 
-        found = [reached(a, b) for a in range(self.n_hops) for b in range(n)][self.query_positions]
-        return [[after[h - 1] for h in self.difficulties] for after in found]
+        answers = [reached(a, b) for a in range(self.n_hops) for b in range(n)][self.query_positions]
+        return [[after[h - 1] for h in self.difficulties] for after in answers]
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"{b}@{a}": torch.tensor(b) for a in range(self.n_hops) for b in range(self.n_symbols)}

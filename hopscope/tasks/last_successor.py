@@ -1,7 +1,7 @@
 """Sequences in which a token that came before is followed by what followed it last (Xu et al., 2024, arXiv:2411.19574).
 
-It is the data for induction as the paper's section 3.2 describes it: whoever finds the last occurrence of the present
-token, and reads what stands behind it, is right wherever a token can be foretold at all.
+This is the data for induction that the paper's section 3.2 describes. A model that finds the last occurrence of the
+present token, and reads the token after it, is right wherever a token can be predicted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FLOOR_SAMPLE = 1024  # sequences on which baselines are estimated
 
 @dataclass(frozen=True)
 class LastSuccessor(TokenTask):
-    """Random tokens; after one that came before stands what followed its last occurrence. Asked is only this.
+    """Random tokens; a token that came before is followed by what followed its last occurrence. Only this is asked.
 
     ```
     c f a b e a b e a b   ->   after the second a: b, then e, a, b …        (once a token repeats, all is periodic)
     ```
 
-    The first repetition decides all that follows: from then on the sequence goes round. So the answer is to be found by
-    content, but at one distance only in each sequence.
+    The first repetition determines everything after it: the sequence is periodic from then on. So the answer must be
+    found by content, but in each sequence it is always at the same distance.
     """
 
     length: int = setting(64, "number of tokens (paper: 512)", low=3, high=4096)
@@ -44,7 +44,7 @@ class LastSuccessor(TokenTask):
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
-        """Nats: all tokens equally likely; the different tokens that were seen; solved. The second is an estimate."""
+        """Nats: all tokens equally likely; the different tokens seen so far; solved. The second is an estimate."""
         batch = self.sample(FLOOR_SAMPLE, generator(0, "floor"))
         asked = batch.targets[..., 0] != NOT_ASKED
         return {
@@ -55,20 +55,20 @@ class LastSuccessor(TokenTask):
 
     @property
     def guessed(self) -> float:
-        """Accuracy (0–1) of who names one of the tokens seen so far at random: an estimate."""
+        """Accuracy (0–1) of naming one of the tokens seen so far at random; an estimate."""
         batch = self.sample(FLOOR_SAMPLE, generator(0, "floor"))
         asked = batch.targets[..., 0] != NOT_ASKED
         return float((1 / seen_so_far(batch.inputs)[asked].double()).mean())
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens`, one more than are shown: the last is only asked."""
+        """`tokens`, one more than there are positions: the last is only asked for."""
         shape = (n, self.length + 1)
         free = torch.randint(self.d_vocab, shape, generator=generator, device=generator.device)
         tokens = free[:, :1]
         for place in range(1, self.length + 1):
-            found = last_follower(tokens)
-            copied = tokens.gather(1, found.clamp(min=0)[:, None])[:, 0]
-            tokens = torch.cat([tokens, torch.where(found >= 0, copied, free[:, place])[:, None]], 1)
+            follower = last_follower(tokens)
+            copied = tokens.gather(1, follower.clamp(min=0)[:, None])[:, 0]
+            tokens = torch.cat([tokens, torch.where(follower >= 0, copied, free[:, place])[:, None]], 1)
         return {"tokens": tokens}
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
@@ -76,12 +76,12 @@ class LastSuccessor(TokenTask):
         return torch.where(forced, draw["tokens"][:, 1:], NOT_ASKED)[..., None]
 
     def followers(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        """Of every position the place behind the last earlier occurrence of its token; −1 where there is none."""
+        """For every position the place after the last earlier occurrence of its token; −1 if there is none."""
         shown = self.inputs(draw)
         return torch.stack([last_follower(shown[:, : place + 1]) for place in range(self.length)], 1)
 
     def roles(self, draw: Draw) -> Roles:
-        """Seen from the last position that is asked: `key[1]`, where its token stood before, and `value[1]`."""
+        """From the last asked position: `key[1]`, the earlier occurrence of its token, and `value[1]` after it."""
         followers = self.followers(draw)
         places = torch.arange(self.length, device=followers.device)
         last = torch.where(followers >= 0, places, -1).amax(1)
@@ -93,7 +93,7 @@ class LastSuccessor(TokenTask):
         return Roles(("query", "key[1]", "value[1]"), chain)
 
     def searched_roles(self, batch: Batch) -> Relations:
-        """Seen from every position: itself, the one before, where its token stood last, and what followed."""
+        """From every position: itself, the one before, its token's last occurrence, and what followed that."""
         followers, n = self.followers(batch.draw), self.length
         places = torch.arange(n, device=followers.device).expand_as(followers)
         matches = {
@@ -106,10 +106,10 @@ class LastSuccessor(TokenTask):
         return Relations(("query",), chain, matches)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A symbol `token@place` for every place, and a fact from each to what its answer stands at."""
+        """A symbol `token@place` for every place, and a fact from each to the place that holds its answer."""
         names = self.names(draw, row)
-        found = self.followers(draw)[row].tolist()
-        facts = (Fact((names[place],), names[to]) for place, to in enumerate(found) if to >= 0)
+        followers = self.followers(draw)[row].tolist()
+        facts = (Fact((names[place],), names[to]) for place, to in enumerate(followers) if to >= 0)
         return Problem(tuple(facts), tuple(names))
 
     @property
@@ -126,12 +126,12 @@ class LastSuccessor(TokenTask):
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
         """The definition, from left to right, with a table of what followed each token last."""
         after: dict[int, int] = {}
-        found: list[list[BestAnswer]] = []
+        answers: list[list[BestAnswer]] = []
         for place, token in enumerate(inputs):
             if place:
                 after[inputs[place - 1]] = token
-            found.append([after.get(token)])
-        return found
+            answers.append([after.get(token)])
+        return answers
 
     def read(self, tokens: list[int]) -> Draw:
         for place in range(1, len(tokens)):
@@ -143,13 +143,13 @@ class LastSuccessor(TokenTask):
 
 
 def last_follower(tokens: Int[Tensor, "batch place"]) -> Int[Tensor, "batch"]:
-    """The place behind the last earlier occurrence of the last token; −1 where there is none."""
+    """The place after the last earlier occurrence of the last token; −1 if there is none."""
     places = torch.arange(1, tokens.shape[1], device=tokens.device)
     same = tokens[:, :-1] == tokens[:, -1:]
     return torch.where(same, places, -1).amax(1) if len(places) else tokens.new_full((len(tokens),), -1)
 
 
 def seen_so_far(tokens: Int[Tensor, "batch place"]) -> Int[Tensor, "batch place"]:
-    """How many different tokens stand up to every place."""
+    """The number of different tokens up to every place."""
     earlier = (tokens[:, :, None] == tokens[:, None, :]).tril(-1).any(-1)
     return (~earlier).cumsum(1)

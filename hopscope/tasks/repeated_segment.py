@@ -1,6 +1,6 @@
 """A segment of random tokens, pasted twice into random tokens (Song, Xu and Zhong, 2024, arXiv:2408.09503, section 3).
 
-Settings are read in the authors' code (JiajunSong629/ood-generalization-via-composition, synthetic-experiments).
+Settings are those of the authors' code (JiajunSong629/ood-generalization-via-composition, synthetic-experiments).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import NOT_ASKED, BestAnswer
 from hopscope.tasks.base_one_answer import OneAnswerTask
 
-BAYES_SAMPLE = 1024  # sequences from which the Bayes loss is estimated
+BAYES_SAMPLE = 1024  # sequences for estimating the Bayes loss
 
 
 @dataclass(frozen=True)
 class RepeatedSegment(OneAnswerTask):
-    """Random tokens, into which one segment is pasted twice; what comes next in the second copy?
+    """Random tokens, into which one segment is pasted twice; the second copy is to be continued.
 
     ```
     c f [a b e d] g a c [a b e d] f   ->   after the second a b: e, then d
     ```
 
-    Tokens are drawn independently of each other, the segment's, too; its length and the two places are drawn evenly.
-    The first `skipped` tokens of the second copy are left out of answers, for there nobody can know that it has begun.
-    Sequences of another kind for the same model are those of `but(…)`: longer segments, other frequencies of tokens.
+    All tokens are independent, the segment's too. The segment's length and its two places are uniformly distributed.
+    The first `skipped` tokens of the second copy are not asked, because nothing shows yet that it has begun. Other
+    sequences for the same model, with longer segments or other frequencies of tokens, are those of `but(…)`.
     """
 
     length: int = setting(32, "number of tokens (paper: 64)", low=4, high=4096)
@@ -46,15 +46,15 @@ class RepeatedSegment(OneAnswerTask):
     longest: int = setting(9, "greatest length of a segment (code: 19)", low=2, high=2048)
     frequencies: str = setting(
         "zipf",
-        "how often tokens come: uniform; zipf, 1/(i + 2.7); two_level, four tokens with 1/8 each and the rest alike",
+        "frequencies of tokens: uniform; zipf, 1/(i + 2.7); two_level, four tokens with 1/8 each and equal others",
         choices=("uniform", "zipf", "two_level"),
     )
     skipped: int = setting(2, "tokens of the second copy that are not asked (code: 4)", low=1, high=1024)
     pool: int = setting(0, "number of different segments in all sequences; 0: a fresh one in each", low=0, high=1 << 20)
-    pool_share: float = setting(1.0, "share of the sequences whose segment is one of the pool", low=0, high=1)
+    pool_share: float = setting(1.0, "share of the sequences whose segment is from the pool", low=0, high=1)
     pool_seed: int = setting(0, "of the pool", low=0)
     asked: str = setting(
-        "copy", "what the loss is taken over: the second copy, or all tokens (paper)", choices=("copy", "all")
+        "copy", "the tokens that the loss covers: the second copy, or all (paper)", choices=("copy", "all")
     )
 
     def __post_init__(self) -> None:
@@ -72,12 +72,12 @@ class RepeatedSegment(OneAnswerTask):
 
     @property
     def hop_names(self) -> tuple[str, ...]:
-        """`copy`, the second copy but for its beginning; where all is asked also `rest`, before it."""
+        """`copy`, the second copy except for its beginning; if all is asked also `rest`, everything else."""
         return ("copy",) if self.asked == "copy" else ("rest", "copy")
 
     @cached_property
     def probabilities(self) -> Float[Tensor, "token"]:
-        """Of each token, where nothing is copied."""
+        """The probability of each token that is not copied."""
         if self.frequencies == "uniform":
             return torch.full((self.d_vocab,), 1 / self.d_vocab)
         if self.frequencies == "zipf":
@@ -105,13 +105,13 @@ class RepeatedSegment(OneAnswerTask):
         return {"tokens": tokens, "starts": starts, "lengths": lengths}
 
     def free_tokens(self, shape: tuple[int, int], generator: torch.Generator) -> Int[Tensor, "row place"]:
-        """Tokens independent of each other."""
+        """Independent tokens with these probabilities."""
         edges = self.probabilities.double().cumsum(0)[:-1].to(generator.device)
         uniform = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
         return torch.searchsorted(edges, uniform, right=True)
 
     def segments(self, n: int, generator: torch.Generator) -> tuple[Int[Tensor, "batch place"], Int[Tensor, "batch"]]:
-        """Segments with their lengths; what stands behind the length means nothing."""
+        """Segments and their lengths; tokens beyond the length are ignored."""
         fresh, fresh_lengths = self.fresh_segments(n, generator)
         if not self.pool:
             return fresh, fresh_lengths
@@ -129,16 +129,16 @@ class RepeatedSegment(OneAnswerTask):
 
     @cached_property
     def pooled(self) -> tuple[Int[Tensor, "segment place"], Int[Tensor, "segment"]]:
-        """The pool, the same whenever it is asked for."""
+        """The pool, always the same for equal settings."""
         return self.fresh_segments(self.pool, generator(self.pool_seed, "pool"))
 
     def offsets(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        """How many tokens of the second copy stand before each position; negative before it."""
+        """The number of tokens of the second copy before each position; negative before the copy."""
         places = torch.arange(self.length, device=draw["tokens"].device)
         return places - draw["starts"][:, 1:]
 
     def copied(self, draw: Draw) -> Bool[Tensor, "batch query"]:
-        """Whether the next token is one of the second copy that is asked."""
+        """Whether the next token belongs to the asked part of the second copy."""
         following = self.offsets(draw)[:, 1:]
         return (following >= self.skipped) & (following < draw["lengths"][:, None])
 
@@ -148,12 +148,12 @@ class RepeatedSegment(OneAnswerTask):
         return torch.stack([torch.where(kinds[name], following, NOT_ASKED) for name in self.hop_names], 2)
 
     def roles(self, draw: Draw) -> Roles:
-        """A chain for each asked token: the query before it, `key[1]` in the first copy, `value[1]` behind that."""
+        """A chain for each asked token: the query before it, `key[1]` in the first copy, `value[1]` after that."""
         offset = self.offsets(draw)
         chain = F.pad(torch.where(self.copied(draw), offset[:, :-1], ABSENT), (0, 1), value=ABSENT)
         lag = draw["starts"][:, 1:] - draw["starts"][:, :1]
         places = torch.arange(self.length, device=offset.device)
-        later = lag + places  # of each position, the place that is as far into the second copy as it is into the first
+        later = lag + places  # of each position, the corresponding place in the second copy
         key = torch.where(later < self.length, chain.gather(1, later.clamp(max=self.length - 1)), ABSENT)
         value = F.pad(key[:, :-1], (1, 0), value=ABSENT)
         return Roles(("query", "key[1]", "value[1]"), torch.stack([chain, key, value], 1))
@@ -162,17 +162,17 @@ class RepeatedSegment(OneAnswerTask):
 
     @property
     def entropy(self) -> float:
-        """Of a token that is not copied, in nats."""
+        """The entropy, in nats, of a token that is not copied."""
         return float(-torch.special.xlogy(self.probabilities, self.probabilities).sum())
 
     @cached_property
     def copied_share(self) -> float:
-        """Expected share of the asked tokens among all that are predicted."""
+        """Expected share of the asked tokens among all predicted tokens."""
         return ((self.shortest + self.longest) / 2 - self.skipped) / (self.length - 1)
 
     @cached_property
     def floor(self) -> float:  # type: ignore[override]
-        """0 in the second copy; over all tokens the entropy of the rest, as if the copy's beginning could be seen."""
+        """0 in the second copy; over all tokens the entropy of the rest, as if the copy's beginning were visible."""
         return 0.0 if self.asked == "copy" else (1 - self.copied_share) * self.entropy
 
     @property
@@ -184,7 +184,7 @@ class RepeatedSegment(OneAnswerTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact from every place of the first copy to the next, and a query for each that is asked."""
+        """A fact from every place of the first copy to the next, and a query for each asked token."""
         tokens, (first, second) = draw["tokens"][row].tolist(), draw["starts"][row].tolist()
         names = [f"t{token}@{place}" for place, token in enumerate(tokens)]
         asked = [place + 1 - second for place, here in enumerate(self.copied(draw)[row].tolist()) if here]
@@ -200,7 +200,7 @@ class RepeatedSegment(OneAnswerTask):
 
     @cached_property
     def placements(self) -> Int[numpy.ndarray, "placement number"]:
-        """Every first start, second start and length that there may be."""
+        """All possible triples of first start, second start and length."""
         return numpy.array(
             [
                 (first, second + length, length)
@@ -210,16 +210,16 @@ class RepeatedSegment(OneAnswerTask):
         )
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Bayes' rule over all placements of the copies, from the tokens up to each position and no further.
+        """Bayes' rule over all placements of the copies, from the tokens up to each position.
 
-        Of the second copy it is the answer of one who knows that the next token is asked. Whoever has seen the pool
-        may know more.
+        For the second copy it is the answer given that the next token is asked. A model that has learnt the pool may
+        know more.
         """
         tokens, p = numpy.array(inputs), self.probabilities.double().numpy()
         first, second, lengths = self.placements.T
         places = numpy.arange(self.length)
         inside = (places >= second[:, None]) & (places < (second + lengths)[:, None])
-        source = tokens[(places - (second - first)[:, None]).clip(0)]  # what a copy would have here
+        source = tokens[(places - (second - first)[:, None]).clip(0)]  # the token that a copy would have here
         evidence = numpy.where(inside, (source == tokens) / p[tokens], 1.0).cumprod(1) * self.prior[:, None]
         asked = inside & (places >= (second + self.skipped)[:, None])
         hops = [
@@ -230,22 +230,22 @@ class RepeatedSegment(OneAnswerTask):
 
     @cached_property
     def prior(self) -> Float[numpy.ndarray, "placement"]:
-        """How likely each placement is, but for one factor: lengths are drawn first, all equally."""
+        """The relative prior of each placement: lengths are drawn first, all equally likely."""
         return 1 / numpy.array([math.comb(self.length - 2 * length, 2) for length in self.placements[:, 2]])
 
     def heard(self, asked: Bool[numpy.ndarray, "placement place"]) -> list[Bool[numpy.ndarray, "placement place"]]:
-        """For each hop, the placements that are possible to someone who knows whether the next token is asked."""
+        """For each hop, the placements that remain possible given whether the next token is asked."""
         return [asked] if self.asked == "copy" else [numpy.ones_like(asked)] * 2
 
     @property
     def bayes_loss(self) -> float:
-        """That of `brute_force`, estimated on a fixed sample."""
+        """The loss of `brute_force`, estimated on a fixed sample."""
         return least_loss(self)
 
 
 @cache
 def least_loss(task: RepeatedSegment) -> float:
-    """Nats of whoever uses `brute_force`, on a fixed sample: once for all equal tasks, for it takes a while."""
+    """The loss in nats of `brute_force` on a fixed sample, computed once for equal tasks because it is slow."""
     draw = task.draw(BAYES_SAMPLE, generator(0, "floor"))
     surprises = []
     for tokens, targets in zip(draw["tokens"].tolist(), task.targets(draw).tolist(), strict=True):
@@ -260,10 +260,10 @@ def mixture(
     copied: Bool[numpy.ndarray, "placement place"],
     free: Float[numpy.ndarray, "token"],
 ) -> Float[numpy.ndarray, "place token"]:
-    """Each next token's probabilities: the source's under placements that copy here, else those of free tokens."""
+    """Each next token's probabilities: the source's token under placements that copy here, else free tokens."""
     n_places, n_tokens = weights.shape[1], len(free)
     cells = numpy.arange(n_places) * n_tokens + source
     copies = numpy.bincount(cells.ravel(), (weights * copied).ravel(), n_places * n_tokens)
-    found = copies.reshape(n_places, n_tokens) + (weights * ~copied).sum(0)[:, None] * free
-    whole = weights.sum(0)[:, None]
-    return numpy.where(whole > 0, found / numpy.where(whole > 0, whole, 1), free)
+    mass = copies.reshape(n_places, n_tokens) + (weights * ~copied).sum(0)[:, None] * free
+    total = weights.sum(0)[:, None]
+    return numpy.where(total > 0, mass / numpy.where(total > 0, total, 1), free)

@@ -17,10 +17,10 @@ from hopscope.tasks.base_sheets import GUESS, ChainTask
 
 @dataclass(frozen=True)
 class SymbolicRetrieval(ChainTask, TokenTask):
-    """Follow each query through D facts, as in `retrieval`, where every symbol is a token drawn afresh.
+    """Follow each query through D facts, as in `retrieval`, with tokens as symbols.
 
-    The tokens of a sequence differ; which token plays which symbol is drawn for every sequence, so that only the
-    context tells what follows what. Positions are embedded by the model.
+    The tokens of a sequence differ. Which token stands for which symbol is drawn for every sequence, so only the
+    context shows what follows what. The model embeds positions.
     """
 
     d_vocab: int = setting(64, "number of different tokens", low=2, high=65536)  # type: ignore[assignment]

@@ -17,28 +17,27 @@ from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import TokenTask
 
-#: What a pair is, in `Draw["kind"]`: of chain c the first pair is 2c, the second 2c + 1; a distractor has this number.
+#: In `Draw["kind"]` the first pair of chain c is 2c, the second 2c + 1, and a distractor has this number.
 DISTRACTOR = -1
 
 
 @dataclass(frozen=True)
 class TwoHop(TokenTask):
-    """Pairs of tokens; 1 to C pairs of them are chains a b … b c, the first before the second; which c follows from a?
+    """Pairs of tokens; 2 to 2C of them form chains a b … b c, the first pair before the second; which c follows from a?
 
     ```
     d e  a b  h i  f g  b c  g k | a   ->  c        (two chains, a b c and f g k; d e and h i distract)
     ```
 
-    Every number of chains is as likely as another; with `fewest` = C = half the pairs there are no distractors, as in
-    the authors' script (`--pairs 10 --chains 5 --fewest 5`). All symbols differ, but for those that a chain shares, and
-    which token plays which symbol is drawn anew for each sequence. With `every_hop` b is asked for, too, by logits of
-    its own.
+    All numbers of chains are equally likely. With `fewest` = C = half the pairs there are no distractors, as in the
+    authors' script (`--pairs 10 --chains 5 --fewest 5`). All symbols differ except those that a chain shares, and which
+    token stands for which symbol is drawn anew for each sequence. With `every_hop` b is asked, too, by its own logits.
     """
 
     n_pairs: int = setting(11, "pairs of tokens before the query", low=2, high=2048)
     n_chains: int = setting(4, "C, the greatest number of chains; each sequence draws 1 … C", low=1, high=256)
     d_vocab: int = setting(30, "number of different tokens", low=3, high=65536)  # type: ignore[assignment]
-    fewest: int = setting(1, "the least number of chains", low=1, high=256, since="0.2.0")
+    fewest: int = setting(1, "least number of chains", low=1, high=256, since="0.2.0")
     every_hop: bool = setting(
         False, "whether the chain's middle is asked, too, as by an implicit curriculum; or its end alone", since="0.2.0"
     )
@@ -67,7 +66,7 @@ class TwoHop(TokenTask):
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
-        """Of x2, in nats: any token; the ends of pairs that begin no other; the ends of chains; solved."""
+        """Of x2, in nats: all tokens; ends of pairs that begin no other pair; ends of chains; solved."""
         counts = range(self.fewest, self.n_chains + 1)
         return {
             "any token": math.log(self.d_vocab),
@@ -77,11 +76,11 @@ class TwoHop(TokenTask):
         }
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens` of the symbols; `chains`, how many; `kind` of the pair at each place; `asked`, which chain."""
+        """`tokens` of the symbols; `chains`, their number; `kind` of each pair; `asked`, the chain asked about."""
         device = generator.device
         tokens = torch.rand(n, self.d_vocab, generator=generator, device=device).argsort(-1)
         chains = torch.randint(self.fewest, self.n_chains + 1, (n, 1), generator=generator, device=device)
-        # Places are dealt out: the first 2·chains of a shuffle belong to chains, two each, the earlier one first.
+        # The first 2·chains places of a shuffle belong to chains, two each, the earlier one first.
         dealt = torch.rand(n, self.n_pairs, generator=generator, device=device).argsort(-1)
         twos = dealt[:, : 2 * self.n_chains].unflatten(1, (self.n_chains, 2)).sort(-1).values
         number = torch.arange(2 * self.n_chains, device=device)
@@ -91,10 +90,10 @@ class TwoHop(TokenTask):
         return {"tokens": tokens, "chains": chains, "kind": kind, "asked": (share * chains).long()}
 
     def symbols(self, draw: Draw) -> Int[Tensor, "batch pair two"]:
-        """Symbol numbers of every pair: those of chain c are 3c, 3c + 1, 3c + 2; distractors have what follows."""
+        """Symbol numbers of every pair: chain c has 3c, 3c + 1, 3c + 2; distractors have the following numbers."""
         kind, chain = draw["kind"], draw["kind"] // 2
         linked = kind != DISTRACTOR
-        rank = (~linked).cumsum(1) - 1  # of a distractor among distractors
+        rank = (~linked).cumsum(1) - 1  # a distractor's index among distractors
         start = torch.where(linked, 3 * chain + kind % 2, 3 * draw["chains"] + 2 * rank)
         return torch.stack([start, start + 1], -1)
 
@@ -119,15 +118,15 @@ class TwoHop(TokenTask):
         used = [token for first, second in sorted(chains) for token in (*pairs[first], pairs[second][1])]
         used += [token for place, pair in enumerate(pairs) if kind[place] == DISTRACTOR for token in pair]
         rest = sorted(set(range(self.d_vocab)) - set(used))
-        found = {"tokens": used + rest, "chains": [len(chains)], "kind": kind, "asked": [starts.index(query)]}
-        return {name: torch.tensor([values]) for name, values in found.items()}
+        draw = {"tokens": used + rest, "chains": [len(chains)], "kind": kind, "asked": [starts.index(query)]}
+        return {name: torch.tensor([values]) for name, values in draw.items()}
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         symbols = torch.cat([3 * draw["asked"] + 1, 3 * draw["asked"] + 2], 1)[:, self.asked_hops]
         return draw["tokens"].gather(1, symbols)[:, None]
 
     def roles(self, draw: Draw) -> Roles:
-        """The chain asked about is chain 0, the others follow; a distractor is key[1] and value[1] of none."""
+        """The chain asked about is chain 0, the others follow; a distractor has key[1] and value[1] in no chain."""
         kind, asked = draw["kind"], draw["asked"]
         chain = torch.where(kind // 2 == asked, 0, kind // 2 + (kind // 2 < asked).long())
         chain = torch.where(kind == DISTRACTOR, NO_CHAIN, chain)
