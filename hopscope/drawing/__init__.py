@@ -1,4 +1,4 @@
-"""Drawing: tables and patterns in, matplotlib figures out. Nothing here computes a result or trains a model."""
+"""Drawing: tables and patterns in, matplotlib figures out. Nothing is computed or trained here."""
 
 from hopscope.drawing.attention_maps import attention_maps, mean_role_attention
 from hopscope.drawing.circuit_diagram import circuit_diagram

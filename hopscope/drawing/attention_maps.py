@@ -15,9 +15,9 @@ from torch import Tensor
 from hopscope.drawing.style import GREY, PALETTE, Picture, picture, styled
 from hopscope.problem.roles import RELATIONS
 
-MOST_LABELS = 48  # positions beyond which every label would be illegible
+MOST_LABELS = 48  # positions; with more, labels would be illegible
 MOST_IN_ROW = 6
-MOST_DETAILED = 18  # heads beyond which role maps are small and without numbers
+MOST_DETAILED = 18  # heads; with more, role maps are small and have no numbers
 LONGEST_SCALE = 2.8  # inches
 MAP = "Blues"
 COUNTING = "Layers and heads count from 0; the paper counts from 1."
@@ -25,13 +25,13 @@ COUNTING = "Layers and heads count from 0; the paper counts from 1."
 
 @styled
 def attention_maps(patterns: Float[Tensor, "layer head query key"], labels: Sequence[str], title: str = "") -> Figure:
-    """Every head's attention on one sequence, a panel each: rows attend, columns are attended to.
+    """Every head's attention on one sequence, one panel each: rows attend, columns are attended to.
 
     Args:
-        patterns: attention 0–1 (of linear attention: any number, shown from −1 to 1).
-        labels: the roles of the positions, such as `b value[2]`; where there is no room for them, of the steps. Lines
-            set the queries apart.
-        title: what the picture is of.
+        patterns: attention 0–1 (in linear attention any number, shown from −1 to 1).
+        labels: the roles of the positions, such as `b value[2]`; where these do not fit, steps are shown. Lines
+            separate the queries.
+        title: of the figure.
     """
     n_layers, n_heads, n, _ = patterns.shape
     columns = n_heads if n_heads > 1 else min(n_layers, 4)
@@ -70,12 +70,12 @@ def mean_role_attention(
     names: Sequence[str],
     attended: Sequence[str] | None = None,
 ) -> Figure:
-    """Mean attention from role to role, per head: above within a chain, below between chains (paper, section 9.1).
+    """Mean attention from role to role, per head: within a chain above, between chains below (paper, section 9.1).
 
     Args:
         strengths: `hopscope.problem.roles.Roles.strengths` of each layer, stacked; NaN where no such path exists.
         names: the roles.
-        attended: what paths lead to, where it is not the roles themselves (`Roles.attended`).
+        attended: what paths lead to, if not the roles (`Roles.attended`).
     """
     attended = attended or names
     n_layers, _, n_heads = strengths.shape[:3]
@@ -100,12 +100,12 @@ def mean_role_attention(
 
 
 def greyed(strengths: numpy.ndarray) -> str:
-    """What the caption says of grey cells, where there are any."""
+    """The caption's words about grey cells; empty if there are none."""
     return "; grey: no such path" if numpy.isnan(strengths).any() else ""
 
 
 def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
-    """One head's role map, with the strong cells' numbers written in; paths that cannot exist are grey."""
+    """One head's role map, with numbers in strong cells; paths that cannot exist are grey."""
     ax.set_facecolor("#dddddd")
     image = ax.imshow(numpy.ma.masked_invalid(values), cmap=MAP, vmin=0, vmax=1, interpolation="nearest")
     for (row, column), value in numpy.ndenumerate(values):
@@ -116,7 +116,7 @@ def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
 
 
 def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool, across: Sequence[str] | None = None) -> None:
-    """Role names on the outer axes, in the colour of their chain where they name one; others below where given."""
+    """Role names on the outer axes, in the colour of their chain; the column axis has those of `across`, if given."""
     ax.tick_params(length=0)
     for axis, named, wanted in ((ax.yaxis, labels, left), (ax.xaxis, across or labels, below)):
         axis.set_ticks(range(len(named)) if named else [])
@@ -130,24 +130,24 @@ def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool, across: 
 
 
 def groups(labels: Sequence[str]) -> list[tuple[float, str]]:
-    """Middle and name of each run of positions that serve the same step, or are queries."""
+    """The middle and the name of each run of positions of one step, or of queries."""
     names = [f"step {k[1]}" if (k := re.search(r"\[(\d+)", label)) else label.split(" ")[-1] for label in labels]
     runs = [(name, [i for i, _ in run]) for name, run in itertools.groupby(enumerate(names), lambda item: item[1])]
     return [((places[0] + places[-1]) / 2, name) for name, places in runs]
 
 
 def name_groups(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> None:
-    """The steps on the outer axes, where there is no room for every position's role."""
+    """Step names on the outer axes, where there is no room for every position's role."""
     ax.tick_params(length=0)
-    found = groups(labels)
+    steps = groups(labels)
     for axis, wanted in ((ax.yaxis, left), (ax.xaxis, below)):
-        axis.set_ticks([middle for middle, _ in found])
-        axis.set_ticklabels([name if wanted else "" for _, name in found], fontsize=6.5)
+        axis.set_ticks([middle for middle, _ in steps])
+        axis.set_ticklabels([name if wanted else "" for _, name in steps], fontsize=6.5)
     ax.tick_params(axis="x", labelrotation=90)
 
 
 def add_scale(figure: Picture, image: object, label: str) -> None:
-    """One colour bar for all panels."""
+    """Add one colour bar for all panels."""
     share = min(0.6, LONGEST_SCALE / figure.get_figheight())
     bar = figure.colorbar(image, ax=figure.axes, shrink=share, aspect=25, pad=0.01)  # type: ignore[arg-type]
     bar.set_label(label)
@@ -155,7 +155,7 @@ def add_scale(figure: Picture, image: object, label: str) -> None:
 
 
 def mark_queries(ax: Axes, labels: Sequence[str]) -> None:
-    """Thin lines between the facts and the queries."""
+    """Draw thin lines between facts and queries."""
     first = next((i for i, label in enumerate(labels) if label.split(" ")[-1] == "query"), 0)
     if first:
         ax.axhline(first - 0.5, color=GREY, lw=0.5)
@@ -163,7 +163,7 @@ def mark_queries(ax: Axes, labels: Sequence[str]) -> None:
 
 
 def add_caption(figure: Picture, title: str, caption: str) -> None:
-    """What the picture is of, above; how to read it, small and below."""
+    """Add the title above, and how to read the picture in small print below."""
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=10)
     figure.supxlabel(caption, x=0.01, ha="left", fontsize=8, color=GREY)

@@ -1,8 +1,8 @@
-"""Attention as it is, by hand, and the difference, side by side: one HTML file that works offline.
+"""Attention as computed, by hand, and their difference, side by side: one HTML file that works offline.
 
-Nothing is fetched: style, script and data are in the file, whose content security policy forbids anything else. Data
-are JSON in a block that is no script, with every `<` escaped, and the script writes text only as text: no name of a
-symbol or role can become markup. `attention_page.html` beside this file is the template.
+Nothing is fetched: style, script and data are in the file, and its content security policy forbids everything else.
+Data are JSON in a block that is not a script, with every `<` escaped, and the script writes text only as text, so no
+name of a symbol or role can become markup. The template is `attention_page.html` beside this file.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from hopscope.drawing.page_policy import as_data, hashes
 from hopscope.drawing.views import Views
 
 TEMPLATE = Path(__file__).with_suffix(".html")
-UNIT = 1000  # attention is rounded to thousandths, and stored as whole numbers of them
+UNIT = 1000  # attention is rounded to thousandths, and stored as integers
 
 
 def attention_page(views: Views, title: str = "Attention") -> str:
-    """The page, as a whole file's text.
+    """The text of the whole HTML file.
 
-    Every head has its actual pattern, that by hand, and their difference, on any of the instances; with the mouse or
-    the arrow keys each entry is read off with the roles and symbols of its positions. Paths of the circuit are links
-    that outline their entries. Light or dark as the reader's system is.
+    Every head has its actual pattern, its pattern by hand, and their difference, for every instance. The mouse or the
+    arrow keys show each entry with the roles and symbols of its positions. Paths of the circuit are links that outline
+    their entries. The page is light or dark as the reader's system.
 
     Args:
-        views: `hopscope.drawing.views.views`.
+        views: from `hopscope.drawing.views.views`.
         title: of the page.
     """
     data = json.dumps(page_data(views), separators=(",", ":"), allow_nan=False)
     page = TEMPLATE.read_text(encoding="utf-8")
-    before, after = page.split("@DATA@")  # not by replacing, in which backslashes or a second marker would matter
+    before, after = page.split("@DATA@")  # split rather than replace: data may contain the marker
     return before.replace("@POLICY@", policy()).replace("@TITLE@", html.escape(title)) + as_data(data) + after
 
 
 def policy() -> str:
-    """What the page may do: draw, by its own style and script."""
-    found = hashes(TEMPLATE)
-    styles, scripts = (" ".join(found[tag]) for tag in ("style", "script"))
+    """The page's content security policy: it may only use its own style and script."""
+    sources = hashes(TEMPLATE)
+    styles, scripts = (" ".join(sources[tag]) for tag in ("style", "script"))
     return f"default-src 'none'; style-src {styles}; script-src {scripts}; img-src data:"
 
 
 def page_data(views: Views) -> dict[str, Any]:
-    """What the script reads. Equal patterns are stored once, of causal ones the lower triangles."""
+    """The data that the script reads. Equal patterns are stored once, causal ones as lower triangles."""
     table: dict[tuple[int, ...], int] = {}
     numbers = {
         name: [
@@ -72,16 +72,16 @@ def page_data(views: Views) -> dict[str, Any]:
         ],
         "paths": [
             {
-                "name": str(found.path),
-                "layer": found.path.layer,
-                "head": found.path.head,
-                "role": found.path.query,
-                "strength": number(found.strength),
-                "removal": number(found.removal_loss),
-                "rule": found.hypothesis,
+                "name": str(part.path),
+                "layer": part.path.layer,
+                "head": part.path.head,
+                "role": part.path.query,
+                "strength": number(part.strength),
+                "removal": number(part.removal_loss),
+                "rule": part.hypothesis,
                 "cells": cells,
             }
-            for found, cells in zip(views.paths, views.cells, strict=True)
+            for part, cells in zip(views.paths, views.cells, strict=True)
         ],
         "losses": {name: number(loss) for name, loss in views.losses.items()},
         "words": views.words,
@@ -89,11 +89,11 @@ def page_data(views: Views) -> dict[str, Any]:
 
 
 def packed(pattern: Float[Tensor, "query key"], causal: bool) -> tuple[int, ...]:
-    """A pattern row by row in thousandths; of a causal one each row up to itself."""
+    """A pattern in thousandths, row by row; of a causal one each row up to the diagonal."""
     rows = (pattern * UNIT).round().int().tolist()
     return tuple(value for q, row in enumerate(rows) for value in (row[: q + 1] if causal else row))
 
 
 def number(value: float) -> float | None:
-    """Four digits that count; null for what is none."""
+    """A number with four significant digits; None if it is not finite."""
     return float(f"{value:.4g}") if math.isfinite(value) else None

@@ -1,9 +1,8 @@
-"""A circuit as a picture: the positions of one chain, and layer by layer who attends to whom (after Musat, ICLR 2025,
-figures 5 and 7).
+"""A circuit as a picture: the positions of one chain, and the attention between them layer by layer.
 
-Time runs upwards: the sequence stands at the bottom, the first layer that is used above it, the last at the top. A line
-goes up from each position of the chain for as long as somebody will still read it; an arrow leads from the attended
-position to the attending one. Lengths are inches.
+It follows Musat (ICLR 2025, figures 5 and 7). Time runs upwards: the sequence is at the bottom, the first used layer
+above it, the last on top. A line rises from each position of the chain for as long as something still reads it. An
+arrow leads from the attended position to the attending one. Lengths are in inches.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 
 ROUND = 0.12  # radius of an arrow's corners
-NARROWEST = 4.4  # for the caption
+NARROWEST = 4.4  # so that the caption fits
 
-LEFT = 0.85  # for the layers' names
-HEAD = 0.045, 0.1  # half the width, and the length, of an arrow's head
-CHAIN = re.compile(r"query$|(key|value)\[")  # the roles of chains of facts
+LEFT = 0.85  # for the names of layers
+HEAD = 0.045, 0.1  # half the width, and the length, of an arrowhead
+CHAIN = re.compile(r"query$|(key|value)\[")  # roles of chains of facts
 
 
 @styled
@@ -68,21 +67,21 @@ def circuit_diagram(
     """The paths of a circuit, drawn on one chain of one instance.
 
     Args:
-        paths: of the circuit.
-        instance: a problem whose facts, one after the other, are the sequence; or the roles of sequences of any task.
-        symbols: with roles, what stands at each position (`hopscope.circuits.words.symbols_at`); by default x0, x1 …
-        row: with roles, which sequence.
-        query: whose chain, by its symbol; by default that of the first query.
-        strengths: mean attention, 0–1: the arrows' widths.
-        removal: the circuit's loss without the path.
-        onsets: the training step at which the path emerged.
-        interchangeable: paths that other circuits do without or have instead, dashed; those not in `paths` are added.
-        n_layers: of the model; then the layers that are not used are named.
-        title: what it is the circuit of; its size is added.
-        ax: where to draw; by default in a new figure, as large as the circuit needs.
+        paths: the circuit's paths.
+        instance: a problem, whose facts in order are the sequence; or the roles of sequences of any task.
+        symbols: with roles, the symbol at each position (`hopscope.circuits.words.symbols_at`); by default x0, x1 …
+        row: with roles, the index of the sequence.
+        query: the symbol of the query whose chain is drawn; by default the first query.
+        strengths: mean attention, 0–1, shown by the arrows' widths.
+        removal: the circuit's loss without each path.
+        onsets: the training step at which each path emerged.
+        interchangeable: paths that other circuits lack or replace, drawn dashed; those not in `paths` are added.
+        n_layers: layers of the model; if given, unused layers are named.
+        title: the circuit's name, followed by its size.
+        ax: axes to draw on; by default those of a new figure of the needed size.
 
     Raises:
-        BadInput: the query is none of this instance.
+        BadInput: the query is not in this instance.
     """
     every = sorted({*paths, *interchangeable})
     spots = place(positions(instance, symbols, row, query), others=any(path.chain == "other" for path in every))
@@ -116,22 +115,22 @@ def circuit_diagram(
 
 
 def tints(spots: Sequence[Spot]) -> dict[str, str]:
-    """Each symbol's colour: what a fact gives has its step's, as in the curves of the hops; the query's is dark."""
-    found: dict[str, str] = {}
+    """Each symbol's colour: that of the step whose fact concludes it, as in curves of hops; dark for the query's."""
+    colours: dict[str, str] = {}
     for spot in spots:
         for role in spot.roles:
             kind, _, number = role.rstrip("]").partition("[")
             if kind == "value" and number.isdecimal():
-                found.setdefault(spot.symbol, colour(int(number) - 1))
+                colours.setdefault(spot.symbol, colour(int(number) - 1))
     asked = {spot.symbol for spot in spots if "query" in spot.roles}
-    for spot in spots:  # of roles that are no chain's, every symbol has a colour
+    for spot in spots:  # symbols whose roles belong to no chain get colours of their own
         if not spot.folded and spot.symbol not in asked and not any(CHAIN.match(role) for role in spot.roles):
-            found.setdefault(spot.symbol, colour(len(found)))
-    return found | {spot.symbol: QUERY_INK for spot in spots if not spot.folded and spot.symbol not in found}
+            colours.setdefault(spot.symbol, colour(len(colours)))
+    return colours | {spot.symbol: QUERY_INK for spot in spots if not spot.folded and spot.symbol not in colours}
 
 
 def draw_bands(ax: Axes, bands: Mapping[int, Band], width: float) -> None:
-    """Layers as stripes, named at the left."""
+    """Draw layers as stripes, with names at the left."""
     for layer, band in bands.items():
         corner, height = (-LEFT, band.bottom), band.top - band.bottom
         ax.add_patch(Rectangle(corner, width + LEFT, height, color=band.tint, lw=0, zorder=0))
@@ -139,7 +138,7 @@ def draw_bands(ax: Axes, bands: Mapping[int, Band], width: float) -> None:
 
 
 def draw_streams(ax: Axes, spots: Sequence[Spot], wires: Sequence[Wire], bands: Mapping[int, Band]) -> None:
-    """What stands at a position goes up for as long as it is read; the query's to the top, where it is answered."""
+    """Draw a line up from each position for as long as it is read; the query's goes to the top."""
     top = max((band.top for band in bands.values()), default=BOX / 2)
     for spot in spots:
         asked = "query" in spot.roles
@@ -153,7 +152,7 @@ def draw_streams(ax: Axes, spots: Sequence[Spot], wires: Sequence[Wire], bands: 
 
 
 def draw_wire(ax: Axes, wire: Wire, band: Band, tint: str, strength: float | None, dashed: bool) -> None:
-    """Up from the attended position, along a lane, and up to the attending one; its label stands on the lane."""
+    """Draw an arrow up from the attended position, along a lane, and up to the attending one, with its label."""
     share = 1.0 if strength is None else min(1.0, max(0.0, strength))
     level, ink, x = band.level(wire), blend(tint, 0.35 + 0.65 * share), wire.end.x + wire.arrives
     line = PathPatch(
@@ -181,7 +180,7 @@ def draw_wire(ax: Axes, wire: Wire, band: Band, tint: str, strength: float | Non
 
 
 def route(x0: float, y0: float, x1: float, y1: float, level: float) -> Curve:
-    """Up, across and up, with round corners; from a position to itself up, round a loop in its lane, and up."""
+    """Up, across and up, with round corners; from a position to itself a loop in its lane."""
     side = 1 if x1 > x0 else -1
     if abs(x1 - x0) < 2 * ROUND:
         low, high, out = max(y0, level - ROUND), min(y1, level + ROUND), x0 + LOOP
@@ -195,7 +194,7 @@ def route(x0: float, y0: float, x1: float, y1: float, level: float) -> Curve:
 
 
 def draw_spots(ax: Axes, spots: Sequence[Spot], colours: Mapping[str, str]) -> None:
-    """A box for each position of the chain, its roles underneath; the tokens of a fact are joined."""
+    """Draw a box for each position of the chain, with its roles underneath; the tokens of a fact are joined."""
     for spot, after in itertools.zip_longest(spots, spots[1:]):
         tint = "#e6e6e6" if spot.folded else colours[spot.symbol]
         high = (0.7 if spot.folded and spot.symbol != OTHERS else 1.0) * BOX
@@ -222,7 +221,7 @@ def fact_of(spot: Spot) -> set[str]:
 
 
 def sized(paths: Collection[Path], n_layers: int | None) -> str:
-    """The circuit's size."""
+    """The circuit's size in words."""
     heads, used = {(path.layer, path.head) for path in paths}, len({path.layer for path in paths})
     layers = f"{used} of {count(n_layers, 'layer')}" if n_layers else count(used, "layer")
     return f"{count(len(paths), 'path')}, {count(len(heads), 'head')}, {layers}"
@@ -236,7 +235,7 @@ def caption(
     n_layers: int | None,
     given: Sequence[Mapping[Path, float] | None],
 ) -> list[str]:
-    """How to read the picture, and what it leaves out; each a sentence."""
+    """Sentences on how to read the picture, and what it leaves out."""
     strengths, removal, onsets = given
     under = ["the circuit's loss without it"] * bool(removal) + ["the step at which it emerged"] * bool(onsets)
     missing = sorted(set(paths) - {wire.path for wire in wires})
@@ -254,5 +253,5 @@ def caption(
 
 
 def wrapped(sentences: Sequence[str], width: float) -> str:
-    """Sentences as lines that fit under the picture."""
+    """Sentences wrapped to the picture's width in inches."""
     return textwrap.fill(" ".join(sentences), int((width + LEFT) / 0.0585))

@@ -1,4 +1,4 @@
-"""Where everything in a circuit's picture stands: positions in a row, layers as stripes, arrows in lanes. In inches."""
+"""The layout of a circuit's picture, in inches: positions in a row, layers as stripes, arrows in lanes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hopscope.problem.oracle import Problem
 from hopscope.problem.paths import Path, place_of
 from hopscope.problem.roles import Roles
 
-BOX = 0.34  # side
-BETWEEN, FOLDED = 0.98, 0.52  # from one position of the chain to the next; what a run of other positions takes
-LOOP = 0.3  # from a position to the farthest of a loop back to itself, and to its label
+BOX = 0.34  # side of a box
+BETWEEN, FOLDED = 0.98, 0.52  # widths of a position of the chain, and of a run of other positions
+LOOP = 0.3  # from a position to the far side of a loop back to itself, and to its label
 LINE = 0.125  # height of a line of small print under an arrow
-PRINT = 0.05, 0.2  # between small print and arrow, and what the label takes above it
+PRINT = 0.05, 0.2  # gap between arrow and small print, and height of the label above the arrow
 EDGE = 0.12  # of a layer, below its lowest and above its highest lane
 SPREAD = 0.11  # between arrows that arrive, or leave, side by side
 OTHERS = "other\nchains"
@@ -25,7 +25,7 @@ STRIPES = "#f2f2f2", "#fafafa"
 
 @dataclass(frozen=True)
 class Spot:
-    """A position of the shown chain, or a run of others (then `symbol` says how many)."""
+    """A position of the shown chain, or a run of other positions (`symbol` then gives their number)."""
 
     symbol: str
     roles: tuple[str, ...]
@@ -44,7 +44,7 @@ class Band:
     bottom: float
     top: float
     lane: float
-    print: float  # what small print takes of a lane, below its arrow
+    print: float  # height of small print in a lane, below the arrow
 
     def level(self, wire: Wire) -> float:
         """The height of an arrow's lane."""
@@ -53,19 +53,19 @@ class Band:
 
 @dataclass
 class Wire:
-    """A path's arrow from the attended spot to the attending one."""
+    """A path's arrow from the attended position to the attending one."""
 
     path: Path
     start: Spot
     end: Spot
     lane: int = 0
-    leaves: float = 0.0  # beside the middle of the attended spot
+    leaves: float = 0.0  # offset from the middle of the attended spot
     arrives: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     @property
     def reach(self) -> tuple[float, float]:
-        """What it takes of its lane: at least its label."""
+        """The horizontal extent in its lane, at least that of its label."""
         if self.start is self.end:  # a loop, with its label at the right
             return self.start.x, self.start.x + LOOP + BETWEEN
         middle, half = (self.start.x + self.end.x) / 2, max(abs(self.start.x - self.end.x) / 2, BETWEEN / 2 - 0.03)
@@ -73,20 +73,20 @@ class Wire:
 
 
 def positions(instance: Problem | Roles, symbols: Sequence[str], row: int, query: str | None) -> list[Spot]:
-    """The sequence, the shown chain's positions with their roles, those of others without."""
+    """The sequence's positions: those of the shown chain with their roles, others without."""
     if isinstance(instance, Problem):
         check_query(query, instance.queries)
         return positions_of_problem(instance, query or instance.queries[0])
     chain = chain_asked(instance, symbols, row, query)
-    found = []
+    spots = []
     for position in range(instance.chain.shape[-1]):
         held = [name for n, name in enumerate(instance.names) if int(instance.chain[row, n, position]) == chain]
-        found.append(Spot(symbols[position] if symbols else named(held), tuple(held)))
-    return found
+        spots.append(Spot(symbols[position] if symbols else named(held), tuple(held)))
+    return spots
 
 
 def named(roles: Sequence[str]) -> str:
-    """x0, x1 …: what a position of a plain chain holds; of others the role itself."""
+    """x0, x1 …: the symbol that a position of a plain chain holds; for other roles the role itself."""
     try:
         return f"x{place_of(roles[0]) // 2}" if roles else ""
     except BadInput:
@@ -99,7 +99,7 @@ def check_query(query: str | None, queries: Sequence[str]) -> None:
 
 
 def chain_asked(roles: Roles, symbols: Sequence[str], row: int, query: str | None) -> int:
-    """The number of a query's chain, by default of the query that comes first."""
+    """The number of a query's chain, by default of the first query."""
     queries = roles.chain[row, roles.index("query")].tolist()
     asked = [(position, chain) for position, chain in enumerate(queries) if chain >= 0]
     if symbols:
@@ -108,20 +108,20 @@ def chain_asked(roles: Roles, symbols: Sequence[str], row: int, query: str | Non
 
 
 def positions_of_problem(problem: Problem, query: str) -> list[Spot]:
-    """As `positions`, where every fact is written out: a fact is the chain's if it follows from the query alone."""
+    """As `positions`, for a problem; a fact belongs to the chain if it follows from the query alone."""
     reached = {query, *problem.successors(query)}
-    found = []
+    spots = []
     for fact in problem.facts:
         mine = reached.issuperset((*fact.premises, fact.conclusion))
         several = len(fact.premises) > 1
         names = [f"key[{fact.step}{f',{i}' if several else ''}]" for i in range(1, len(fact.premises) + 1)]
         named = zip((*fact.premises, fact.conclusion), (*names, f"value[{fact.step}]"), strict=True)
-        found += [Spot(symbol, (name,) if mine else ()) for symbol, name in named]
-    return found + [Spot(symbol, ("query",) if symbol == query else ()) for symbol in problem.queries]
+        spots += [Spot(symbol, (name,) if mine else ()) for symbol, name in named]
+    return spots + [Spot(symbol, ("query",) if symbol == query else ()) for symbol in problem.queries]
 
 
 def place(sequence: Sequence[Spot], others: bool) -> list[Spot]:
-    """Runs of other positions folded into one each, and all from left to right; before them all a box for `others`."""
+    """Positions from left to right, with runs of other positions folded into one box; first a box for `others`."""
     folded = [Spot(OTHERS, ())] if others else []
     for other, run in itertools.groupby(sequence, lambda spot: spot.folded):
         members = list(run)
@@ -136,20 +136,20 @@ def place(sequence: Sequence[Spot], others: bool) -> list[Spot]:
 
 
 def wired(path: Path, spots: Sequence[Spot]) -> list[Wire]:
-    """A path's arrows: none where one of its roles is not held. Those to other chains begin at their box."""
+    """A path's arrows; none if a role is not in the sequence. Between chains they start at the box of others."""
     starts = [s for s in spots if (s.symbol == OTHERS if path.chain == "other" else path.key in s.roles)]
     return [Wire(path, start, end) for end in spots if path.query in end.roles for start in starts]
 
 
 def notes(path: Path, removal: Mapping[Path, float], onsets: Mapping[Path, float]) -> list[str]:
-    """The small print under an arrow."""
+    """The small print under an arrow: other chains' key role, loss without the path, onset."""
     words = [f"their {path.key}"] if path.chain == "other" else []
     words += [f"without {digits(removal[path])}"] if path in removal else []
     return words + ([f"from step {onsets[path]:,.0f}"] if path in onsets else [])
 
 
 def stack(wires: Sequence[Wire]) -> dict[int, Band]:
-    """The stripes of the layers in use; arrows whose lanes would meet are put above each other, short ones lowest."""
+    """The stripes of the layers in use; arrows that would overlap get different lanes, short ones the lowest."""
     bands: dict[int, Band] = {}
     bottom = BOX / 2 + 0.14
     for layer in sorted({wire.path.layer for wire in wires}):
@@ -174,9 +174,9 @@ def apart(one: Wire, other: Wire) -> bool:
 
 
 def spread(wires: Sequence[Wire]) -> None:
-    """Arrows that leave or arrive at one place go side by side: nearest to it the highest leaves, the lowest arrives.
+    """Offset arrows that leave or arrive at one position, so that those of one side do not cross.
 
-    So those of one side never cross.
+    Nearest to the position, the highest leaves and the lowest arrives.
     """
     for spot in {wire.start for wire in wires} | {wire.end for wire in wires}:
         for side in (-1, 1):

@@ -1,4 +1,4 @@
-"""A run's circuit, from search to pictures: what `hopscope circuit` and the end of `hopscope demo` do."""
+"""A run's circuit, from the search to pictures, for `hopscope circuit` and the end of `hopscope demo`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
 from hopscope.theory.depth import Mask, minimum_depth
 
-SHOWN = 64  # sequences behind the losses on the page
+SHOWN = 64  # sequences that losses on the page are taken over
 DRAWN = ("circuit.svg", "circuit.png", "attention.html", "circuit_eap_ig.json")
 
 
 @dataclass(frozen=True)
 class Investigation:
-    """A circuit, told and stored.
+    """A circuit in words, and where it is stored.
 
     Attributes:
-        circuit: what was found.
-        least: the fewest layers that any circuit for this task needs, if theory knows.
+        circuit: the result of the search.
+        least: the fewest layers that any circuit for this task needs; None if theory does not say.
         words: the circuit in a paragraph.
-        files: what was written, with what it shows.
-        stability: whether other seeds of the search agree, if that was asked.
+        files: written files, with what they show.
+        stability: whether other seeds of the search agree, if asked for.
     """
 
     circuit: Circuit
@@ -57,19 +57,19 @@ def investigate(
     seeds: int = 1,
     watch: Callable[[str], None] = lambda _: None,
 ) -> Investigation:
-    """Find the circuit of a run, write it, its proof log, its picture and its page of attention, and tell it.
+    """Search for the circuit of a run; write it, its proof log, its picture and its page of attention.
 
     Args:
         run: trained, built or imported.
-        folder: where to; made if it is not there.
+        folder: the output folder; made if it is missing.
         settings: of the search; by default all at their defaults.
-        step: of which checkpoint; the newest by default.
-        seeds: with more than one the search is made with so many, and compared.
-        watch: told in words what is being done.
+        step: the checkpoint's step; by default the newest.
+        seeds: number of searches; with more than one they are compared.
+        watch: called with a description of each step of the work.
 
     Raises:
         BadInput: there is no such checkpoint.
-        CannotSave: the folder cannot be written.
+        CannotSave: the folder cannot be written to.
     """
     model = run.model if step is None else run.at(step)
     circuit = discover(model, run.task, settings or Discovery(), watch)
@@ -86,12 +86,12 @@ def investigate(
 
 
 def shown_name(path: Path) -> str:
-    """A folder's name on pages and pictures, which others see: of one that was named from the root, its last part."""
+    """A folder's name on pages and pictures, which others may see; of an absolute path only its last part."""
     return path.name if path.is_absolute() else str(path)
 
 
 def least_for(task: Task, model: Model) -> int | None:
-    """The exact minimum depth of plain retrieval (docs/theory.md); None where theory does not say."""
+    """The exact minimum depth of plain retrieval (docs/theory.md); None if theory does not say."""
     hops, order = getattr(task, "n_hops", None), getattr(task, "order", None)
     if task.name() not in ("retrieval", "symbolic_retrieval") or hops is None or order is None:
         return None
@@ -100,7 +100,7 @@ def least_for(task: Task, model: Model) -> int | None:
 
 
 def lab_of(evaluator: Evaluator) -> Patching | None:
-    """The model edge by edge, where its layers can be run alone."""
+    """The model as a graph of edges; None if its layers cannot be run separately."""
     try:
         return Patching(evaluator.model, evaluator.batch)
     except BadInput:
@@ -110,22 +110,22 @@ def lab_of(evaluator: Evaluator) -> Patching | None:
 def draw(
     model: Model, task: Task, circuit: Circuit, words: str, folder: Path, name: str
 ) -> list[tuple[list[Path], str]]:
-    """The circuit's picture, its page of attention, and its component graph for other tools.
+    """Draw the circuit's picture and its page of attention, and export its component graph.
 
-    They are listed in the manifest of the folder above, where circuit.json is.
+    The files are listed in the manifest of the folder above, which holds circuit.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
     unlist(folder.parent, [f"{folder.name}/{drawn}" for drawn in DRAWN])
     evaluator = Evaluator(model, task.sample(SHOWN, 0))
     batch = evaluator.batch
     files = []
-    if circuit.paths and not isinstance(batch.searched, Relations):  # whose paths lead from all positions at once
+    if circuit.paths and not isinstance(batch.searched, Relations):  # paths of relations start at all positions
         figure = circuit_diagram(
-            [found.path for found in circuit.paths],
+            [part.path for part in circuit.paths],
             batch.roles,
             symbols_at(batch, 0),
-            strengths={found.path: found.strength for found in circuit.paths},
-            removal={found.path: found.removal_loss for found in circuit.paths},
+            strengths={part.path: part.strength for part in circuit.paths},
+            removal={part.path: part.removal_loss for part in circuit.paths},
             interchangeable=circuit.interchangeable,
             n_layers=model.architecture.n_layers,
             title=name,

@@ -1,4 +1,4 @@
-"""Circuits of components: files and the picture of faithfulness over sizes (after MIB, 2025)."""
+"""Circuits of components: their files, and the picture of faithfulness over sizes (after MIB, 2025)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hopscope.models.base import Shape
 
 @styled
 def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> Figure:
-    """Faithfulness of the first k units of each ranking, dotted by signed scores, and the circuit that was found.
+    """Faithfulness of the first k units of each ranking (dotted: by signed scores), and of the circuit.
 
     Args:
         found: the circuit with its curves.
-        ax: where to draw; by default in a new figure.
+        ax: axes to draw on; by default those of a new figure.
     """
     figure, ax = canvas(ax, 7.6, 3.8)
     for height in (0.0, 1.0):
@@ -44,7 +44,7 @@ def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> F
 
 
 def store_components(found: ComponentCircuit, shape: Shape, folder: Path) -> list[tuple[list[Path], str]]:
-    """Write the circuit, its graph for EAP-IG, its picture; returns files with what they show. Raises CannotSave."""
+    """Write the circuit, its graph for EAP-IG and its picture; returns files with what they show. Raises CannotSave."""
     stored, pictures = found.save(folder), folder / "pictures"
     make_folder(pictures)
     names = [f"pictures/{found.unit}{end}" for end in (".svg", ".png", "_eap_ig.json")]

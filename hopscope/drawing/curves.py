@@ -1,4 +1,4 @@
-"""Losses over training: one line per hop, read against its baselines (after Musat, ICLR 2025, figures 4 and 6)."""
+"""Losses over training: one line per hop, with baselines (after Musat, ICLR 2025, figures 4 and 6)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, canvas, colour, picture, styled
 
-#: What axes are called; another column has its own name.
+#: Axis labels; other columns are labelled by their names.
 WORDS = {"step": "optimizer steps", "hop_loss": "partial validation loss"}
-LABEL_GAP = 0.05  # least distance between the baselines' names, as a share of the axis
+LABEL_GAP = 0.05  # smallest distance between the names of baselines, as a share of the axis
 
 
 @styled
 def hop_curves(
     table: DataFrame, hop_names: Sequence[str], baselines: Mapping[str, float], *, ax: Axes | None = None
 ) -> Figure:
-    """Validation loss of each hop over training, the training loss faint behind.
+    """Validation loss of each hop over training, with a faint training loss.
 
-    One run is a line per hop; several are a thin line per run and hop, and the median over runs.
+    One run is a line per hop. Several runs are a thin line per run and hop, with the median over runs.
 
     Args:
-        table: `Run.metrics`: columns step, train_loss, val_loss, and one per hop; for several runs, below each other,
-            with a column run.
-        hop_names: which columns are hops, easiest first.
-        baselines: loss by name; drawn as labelled lines where a logarithmic axis has them.
-        ax: where to draw; by default in a new figure.
+        table: `Run.metrics`: columns step, train_loss, val_loss, and one per hop; several runs are concatenated and
+            have a column run.
+        hop_names: the columns of hops, easiest first.
+        baselines: loss by name; those above 0 are drawn as labelled lines.
+        ax: axes to draw on; by default those of a new figure.
     """
     figure, ax = canvas(ax, 7.6, 3.8)
     table = table if "run" in table else table.assign(run="")
@@ -44,7 +44,7 @@ def hop_curves(
 
 
 def draw_hop(ax: Axes, rows: DataFrame, x: str, y: str, name: str, tint: str) -> None:
-    """One hop's line; of several runs their thin lines, and over them the median."""
+    """One hop's line; for several runs their thin lines and the median."""
     if rows["run"].nunique() > 1:
         run_lines(ax, rows, y, x, color=tint, label=f"{name}, median", middle="median", lw=0.7, alpha=0.45)
     else:
@@ -63,40 +63,40 @@ def run_lines(
     thick: float = 2,
     **line: Any,
 ) -> None:
-    """A thin line per run (or seed), named once; or, over them, their median or mean, which then has the name.
+    """A thin line per run (or seed); or also their median or mean, which is then what the legend names.
 
     Args:
-        ax: where to draw.
+        ax: axes to draw on.
         rows: tidy, with columns run, x and y.
-        y: which column is drawn.
-        x: against which.
+        y: the column on the vertical axis.
+        x: the column on the horizontal axis.
         color: of all lines.
-        label: what the legend says.
-        middle: what of the runs is drawn over them.
-        thick: its width in points.
-        line: settings of the thin lines; by default `lw=0.6` and `alpha=0.4`.
+        label: the legend's text.
+        middle: the statistic over runs to draw.
+        thick: its line width in points.
+        line: properties of the thin lines; by default `lw=0.6` and `alpha=0.4`.
     """
     style: Any = {"lw": 0.6, "alpha": 0.4, "color": color} | line
     for number, (_, run) in enumerate(rows.groupby("run")):
         ax.plot(run[x], run[y], label="_" if number or middle else label, **style)  # an underscore: not in the legend
     if middle:
-        found = rows.groupby(x)[y].agg(middle)
-        ax.plot(found.index, found, color=color, lw=thick, label=label)
+        statistic = rows.groupby(x)[y].agg(middle)
+        ax.plot(statistic.index, statistic, color=color, lw=thick, label=label)
 
 
 @styled
 def compared_curves(
     table: DataFrame, by: str, baselines: Mapping[str, float] | None = None, x: str = "step", y: str = "hop_loss"
 ) -> Figure:
-    """A panel for each value of a column; in it a thin line per run and hop, and the median over runs.
+    """A panel for each value of a column, with a thin line per run and hop, and the median over runs.
 
     Args:
-        table: tidy, with columns run, hop, `by`, `x` and `y`: as `hopscope.experiments.curves.hop_curves_of` makes it,
-            or `hopscope.experiments.tables.rows_of` of what is changed at test time.
+        table: tidy, with columns run, hop, `by`, `x` and `y`: from `hopscope.experiments.curves.hop_curves_of`, or from
+            `hopscope.experiments.tables.rows_of` for changes at test time.
         by: the column.
         baselines: loss by name, drawn as lines.
-        x: what is drawn against, such as the factor that activations are multiplied by.
-        y: what is drawn; over training on a logarithmic axis.
+        x: the column on the horizontal axis, such as the factor that activations are multiplied by.
+        y: the column on the vertical axis, which is logarithmic if x is the step.
     """
     values = list(dict.fromkeys(table[by]))
     figure = picture(4.6 * len(values), 3.8)
@@ -117,14 +117,14 @@ def compared_curves(
 
 
 def finish(ax: Axes, x: str, y: str) -> None:
-    """Names of both axes; over training a logarithmic one, for plateaus near chance as for the last steps to 0."""
+    """Label both axes; over training the loss is on a logarithmic axis, which shows plateaus and the approach to 0."""
     ax.set_yscale("log" if x == "step" else "linear")
     ax.set_xlabel(WORDS.get(x, x))
     ax.set_ylabel(WORDS.get(y, y))
 
 
 def name_baselines(ax: Axes, baselines: Mapping[str, float], named: bool = True) -> None:
-    """Baselines as dashed lines, with names at the right, outside, where no curve runs; moved apart where close."""
+    """Draw baselines as dashed lines; names are at the right, outside, and moved apart where they would overlap."""
     losses = {name: loss for name, loss in sorted(baselines.items(), key=lambda item: -item[1]) if loss > 0}
     for loss in losses.values():
         ax.axhline(loss, color=GREY, lw=0.8, ls="--", zorder=0)

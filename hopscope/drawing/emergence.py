@@ -1,4 +1,4 @@
-"""Paths emerging over training, above the losses of the hops that they serve; and their order over several runs.
+"""Emergence of paths over training, above the losses of their hops; and its order over several runs.
 
 After Musat, ICLR 2025, figure 7 (onsets) and appendix D (attention over training).
 """
@@ -27,10 +27,10 @@ from hopscope.emergence.track import Emergence, Followed
 from hopscope.tasks.base import Batch
 
 THRESHOLD = 0.5  # paper, section 9.1
-SHOWN = 2.0  # of the time until the last event; what comes later is cut off
+SHOWN = 2.0  # times the last event's step; later steps are cut off
 ROW = 0.26  # inches per path
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
-NAMED = 8  # runs that have a colour and a name of their own
+NAMED = 8  # most runs that have a colour and a name each
 Dash = str | tuple[int, tuple[float, ...]]
 
 
@@ -41,10 +41,10 @@ Dash = str | tuple[int, tuple[float, ...]]
 def emergence_curves(found: Emergence) -> Figure:
     """Onsets of all paths on top, their mean attention below, and the hops' losses on the same axis.
 
-    A path has the colour of the hop that it serves. Dashed uprights are the steps at which hops were learnt.
+    A path has the colour of the hop that it serves. Dashed vertical lines are the steps at which hops were learnt.
 
     Args:
-        found: one run's paths; steps are shown until twice the last event's.
+        found: one run's paths; steps are shown up to twice that of the last event.
     """
     paths, hops = found.ordered, list(found.learnt)
     tints, dashes = tints_of(paths, hops), dashes_of(paths, hops)
@@ -67,7 +67,7 @@ def emergence_curves(found: Emergence) -> Figure:
 
 
 def last_shown(found: Emergence) -> float:
-    """A step some way behind the last event, or the run's last."""
+    """The last step to show: some way after the last event, or the run's last step."""
     events = [onset.step or 0.0 for onset in found.learnt.values()]
     for path in found.paths:
         events += [path.onset.step or 0.0, path.change.high if path.change else 0.0]
@@ -79,7 +79,7 @@ def last_shown(found: Emergence) -> float:
 
 
 def hop_index(path: Followed, hops: Sequence[str]) -> int | None:
-    """The number of the hop that a path serves; of a streamed one, the number in its roles, if it has one."""
+    """The number of the hop that a path serves; for a streamed path, the number in its roles, if there is one."""
     if path.hop in hops:
         return hops.index(str(path.hop))
     numbers = [int(k) for k in re.findall(r"\[(\d+)\]", f"{path.path.query} {path.path.key}")]
@@ -93,13 +93,13 @@ def tints_of(paths: Sequence[Followed], hops: Sequence[str]) -> dict[str, str]:
 
 
 def dashes_of(paths: Sequence[Followed], hops: Sequence[str]) -> dict[str, Dash]:
-    """Each path's dashes, by name: different within a colour, as far as they go."""
+    """Each path's line style, by name; paths of one colour have different styles, as far as there are enough."""
     dashes: defaultdict[int | None, Iterator[Dash]] = defaultdict(lambda: cycle(DASHES))
     return {path.name: next(dashes[hop_index(path, hops)]) for path in paths}
 
 
 def draw_row(ax: Axes, row: int, path: Followed, tint: str, dash: Dash, shown: tuple[float, float]) -> None:
-    """A path's three onsets, with their intervals, and a sample of its line beside its name."""
+    """Draw a path's three onsets with their intervals, and a sample of its line next to its name."""
     ax.axhline(row, color="#e4e4e4", lw=0.8, zorder=0)
     beside = blended_transform_factory(ax.transAxes, ax.transData)
     ax.add_line(Line2D([-0.062, -0.012], [row, row], transform=beside, color=tint, lw=2, ls=dash, clip_on=False))
@@ -118,7 +118,7 @@ def draw_row(ax: Axes, row: int, path: Followed, tint: str, dash: Dash, shown: t
 def mark(
     ax: Axes, onset: Onset, row: float, tint: str, marker: str, shown: tuple[float, float], hollow: bool = False
 ) -> None:
-    """An onset; one that is censored is an arrow at the edge at which it was lost from sight."""
+    """Draw an onset; a censored one is an arrow at the left or right edge."""
     if onset.step is None:
         at, arrow = (shown[0], "<") if onset.status == "already" else (shown[1], ">")
         ax.plot(at, row, marker=arrow, ms=7, mfc="none" if hollow else tint, mec=tint, ls="", clip_on=False, zorder=3)
@@ -129,7 +129,7 @@ def mark(
 
 
 def finish_strip(ax: Axes, paths: Sequence[Followed], tints: dict[str, str]) -> None:
-    """Names at the left, the key of marks on top, and what the numbers at the right are."""
+    """Draw the paths' names at the left, and headings of the numbers at the right."""
     ax.set_ylim(len(paths) - 0.4, -0.6)
     ax.set_yticks(range(len(paths)), [str(path.path) for path in paths], fontsize=8.5)
     ax.tick_params(axis="y", length=0, pad=38)
@@ -144,7 +144,7 @@ def finish_strip(ax: Axes, paths: Sequence[Followed], tints: dict[str, str]) -> 
 
 
 def key() -> list[Line2D]:
-    """What the marks mean."""
+    """The legend's marks."""
     ink = "#444444"
     return [
         Line2D([], [], marker="o", ms=5.5, color=ink, ls="", label="mean attention first above 0.5 (paper)"),
@@ -155,12 +155,12 @@ def key() -> list[Line2D]:
 
 
 def label_of(found: Emergence) -> str:
-    """A run's name in a figure: its folder's."""
+    """A run's name in figures: that of its folder."""
     return Files(found.run).name or found.run
 
 
 def draw_strengths(ax: Axes, found: Emergence, tints: dict[str, str], dashes: dict[str, Dash]) -> None:
-    """Mean attention on every path, with its interval over sequences, and its onset where it passes 0.5."""
+    """Draw mean attention on every path, with its interval over sequences and its onset at 0.5."""
     ax.axhline(THRESHOLD, color=GREY, lw=0.8, ls=":")
     dots = "." if len(found.steps) <= 60 else ""
     for path in found.ordered:
@@ -175,7 +175,7 @@ def draw_strengths(ax: Axes, found: Emergence, tints: dict[str, str], dashes: di
 
 
 def draw_losses(ax: Axes, found: Emergence, end: float) -> None:
-    """The loss of every hop, as far as it is shown."""
+    """Draw the loss of every hop up to the last shown step."""
     shown = found.hops[found.hops.step <= end]
     dots = "." if len(found.steps) <= 60 else ""
     for index, hop in enumerate(found.learnt):
@@ -186,7 +186,7 @@ def draw_losses(ax: Axes, found: Emergence, end: float) -> None:
 
 
 def caption(found: Emergence, end: float) -> str:
-    """What was measured on what, and what is cut off."""
+    """What was measured on which sequences, and which steps are cut off."""
     if found.source == "streamed":
         measured = "Means streamed in training, without intervals"
     else:
@@ -197,11 +197,11 @@ def caption(found: Emergence, end: float) -> str:
 
 
 def emergence_circuit(found: Emergence, batch: Batch) -> Figure:
-    """The followed paths drawn on one sequence, each with the step at which it emerged (paper, figure 7, right).
+    """The followed paths on one sequence, each with the step at which it emerged (paper, figure 7, right).
 
     Args:
-        found: what emerged; a path that never did, or was there from the start, has no step.
-        batch: a sequence of the run's task.
+        found: the run's emergence; a path that never emerged, or was there from the start, has no step.
+        batch: sequences of the run's task; the first is drawn.
     """
     steps = {f.path: f.onset.step for f in found.paths if f.onset.step is not None}
     strengths = {f.path: float(f.strength[-1]) for f in found.paths}
@@ -215,10 +215,10 @@ def emergence_circuit(found: Emergence, batch: Batch) -> Figure:
 
 @styled
 def emergence_order(runs: Sequence[Emergence], order: Agreement) -> Figure:
-    """A line per run through the onsets of the first path of each kind; beside it, who precedes whom.
+    """A line per run through the onsets of the first path of each kind; next to it, how often one precedes another.
 
-    Rows are in the modal order: where it holds, a line goes only to the right on its way down. Hollow arrows stand for
-    events that had not come when the run ended.
+    Rows are in the modal order; in a run that follows it, the line only moves to the right on its way down. Hollow
+    arrows are events that had not happened by the end of the run.
 
     Args:
         runs: the followed runs.
@@ -253,7 +253,7 @@ def emergence_order(runs: Sequence[Emergence], order: Agreement) -> Figure:
 
 
 def draw_events(ax: Axes, events: Sequence[Onset | None], top: int, tint: str, end: int, label: str = "_") -> None:
-    """One run's onsets below each other, joined."""
+    """Draw one run's onsets below each other, joined by a line."""
     known = [(onset.step, top + row) for row, onset in enumerate(events) if onset and onset.step is not None]
     ax.plot([step for step, _ in known], [row for _, row in known], color=tint, lw=1.2, marker="o", ms=5, label=label)
     for row, onset in enumerate(events):
@@ -262,7 +262,7 @@ def draw_events(ax: Axes, events: Sequence[Onset | None], top: int, tint: str, e
 
 
 def draw_precedence(ax: Axes, order: Agreement) -> None:
-    """In how many runs the event of a row came before that of a column."""
+    """Draw in how many runs the event of a row came before that of a column."""
     size = len(order.events)
     before, unsure = numpy.full((size, size), numpy.nan), numpy.zeros((size, size), int)
     for pair in order.pairs:

@@ -1,9 +1,9 @@
-"""Information flow as a picture: who attends to whom, layer by layer, and what everybody holds (after Musat, ICLR 2025,
-figures 5 and 7).
+"""Information flow as a picture: attention layer by layer, and what every position holds (after Musat, ICLR 2025).
 
-Columns are the positions of one chain, in order of reachability from the query; time runs upwards, from the sequence at
-the bottom. Between two rows lies a layer; its arrows lead from attended to attending positions. Each position stands in
-each row as a bar: the whole chain's pieces e_0 … e_2D as its track, filled as far as the position holds them.
+It follows the paper's figures 5 and 7. Columns are the positions of one chain, in order of reachability from the query;
+time runs upwards, from the sequence at the bottom. Between two rows is a layer, whose arrows lead from attended to
+attending positions. Each position is a bar in each row: the track is the whole chain's pieces e_0 … e_2D, and it is
+filled as far as the position holds them.
 """
 
 from __future__ import annotations
@@ -36,19 +36,22 @@ def flow_diagram(
     labels: Mapping[Path, str] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw a schedule, or a circuit that was found.
+    """A schedule, or a circuit from a search, as a picture.
 
-    Arrows have the colour of their head. A path whose positions share no piece when they attend, or that attends
-    against the mask, is dashed and red, and moves nothing; paths between different chains are left out.
+    Arrows have the colour of their head. A path whose positions share no piece when they attend, or that violates the
+    mask, is dashed and red, and moves nothing; paths between different chains are left out.
 
     Args:
-        paths: of one chain; layers without paths are drawn as empty bands.
+        paths: paths of one chain; layers without paths are empty bands.
         hops: D, the chain's length.
-        order: the steps as they are presented, by default the nearest first; the small numbers under the roles are the
+        order: the steps in order of presentation, by default nearest first; the small numbers under the roles are the
             times at which positions are presented.
-        causal: whether positions may attend to earlier ones only.
-        labels: text to put on arrows, such as a strength or the step at which a path emerged.
-        ax: where to draw; by default in a new figure.
+        causal: whether positions may attend only to earlier ones.
+        labels: text for arrows, such as a strength or the step at which a path emerged.
+        ax: axes to draw on; by default those of a new figure.
+
+    Raises:
+        BadInput: there are more than `MOST_HOPS` hops.
     """
     if hops > MOST_HOPS:
         raise BadInput(f"a diagram shows at most {MOST_HOPS} hops; got {hops}")
@@ -67,7 +70,7 @@ def flow_diagram(
 
 
 def draw_rows(ax: Axes, chain: Chain, flow: Flow) -> None:
-    """The bars, and a line up from each to the next: what a position holds it keeps."""
+    """Draw the bars, and a line from each up to the next, because a position keeps what it holds."""
     width, height = BAR
     for row, held in enumerate(flow.held):
         for place, interval in enumerate(held):
@@ -83,13 +86,13 @@ def draw_rows(ax: Axes, chain: Chain, flow: Flow) -> None:
 
 
 def span(interval: Interval, chain: Chain, width: float) -> tuple[float, float]:
-    """Where a bar is filled, relative to its middle: every piece takes an equal part of the track."""
+    """The filled part of a bar, relative to its middle: every piece takes an equal part of the track."""
     part = width / (chain.last + 1)
     return interval[0] * part - width / 2, (interval[1] + 1) * part - width / 2
 
 
 def draw_path(ax: Axes, path: Path, label: str, broken: bool) -> None:
-    """An arrow from the attended position, in the row below its layer, to the attending one in the row above."""
+    """Draw an arrow from the attended position, in the row below its layer, to the attending one in the row above."""
     start, end = (place_of(path.key), path.layer), (place_of(path.query), path.layer + 1)
     tint = BROKEN if broken else colour((0, 3, 5, 6)[path.head % 4])
     low, high = start[1] + BAR[1] / 2 + 0.02, end[1] - BAR[1] / 2 - 0.02
@@ -114,7 +117,7 @@ def draw_path(ax: Axes, path: Path, label: str, broken: bool) -> None:
 
 
 def draw_names(ax: Axes, chain: Chain, rows: int) -> None:
-    """Roles and times below, layers at the left."""
+    """Draw roles and times below, layers at the left."""
     for place, time in enumerate(chain.times):
         ax.text(place, -0.14, role_name(place), ha="center", va="top", fontsize=8)
         ax.text(place, -0.34, str(time), ha="center", va="top", fontsize=7, color=GREY)

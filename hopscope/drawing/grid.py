@@ -1,4 +1,4 @@
-"""Numbers as a grid of coloured cells: what components are worth, what streams tell, which heads read which."""
+"""Numbers as a grid of coloured cells: effects of components, readings of streams, which heads read which."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from hopscope.drawing.attention_maps import add_caption, add_scale
 from hopscope.drawing.style import picture, styled
 
-WRITTEN = 200  # cells, up to which their numbers are written in
-LEAST = 5e-3  # of the largest number; what is below is written as 0
+WRITTEN = 200  # cells; with more, numbers are not written
+LEAST = 5e-3  # share of the largest number; smaller numbers are written as 0
 
 
 @styled
@@ -27,16 +27,16 @@ def grids(
     title: str = "",
     caption: str = "",
 ) -> Figure:
-    """Panels of one size, each a grid of numbers with one scale for all; negative ones are red, NaN is grey.
+    """Panels of one size, each a grid of numbers, with one scale for all; negative numbers are red, NaN is grey.
 
     Args:
-        panels: by their titles, (row, column).
-        rows: what rows are called, the first on top.
-        columns: what columns are called.
+        panels: arrays (row, column) by title.
+        rows: names of rows, the first on top.
+        columns: names of columns.
         label: of the scale.
-        texts: what is written into cells; by default their numbers, where there are few.
-        title: what the picture is of.
-        caption: how it is read.
+        texts: the texts of cells; by default their numbers, if there are few.
+        title: of the figure.
+        caption: how to read it.
     """
     width, height = max(2.2, 0.42 * len(columns) + 1.0), max(1.2, 0.26 * len(rows) + 0.5)
     figure = picture(min(16, width * len(panels) + 1.4), min(14, height) + 0.9)
@@ -61,7 +61,7 @@ def grids(
 
 
 def write(ax: Axes, panel: numpy.ndarray, texts: Sequence[Sequence[str]] | None, bound: float) -> None:
-    """Numbers, or other texts, in the cells of a grid."""
+    """Write numbers, or other texts, into the cells of a grid."""
     for (row, column), value in numpy.ndenumerate(panel):
         if not numpy.isnan(value):
             number = "0" if abs(value) < LEAST * bound else f"{value:.2g}"

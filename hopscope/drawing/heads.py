@@ -1,4 +1,4 @@
-"""The heads of a real model as a picture: scores by layer and head, from the rows of table.csv. They count from 0."""
+"""The heads of a real model as a picture: scores by layer and head, both from 0, from the rows of table.csv."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLES = {
 
 @styled
 def head_maps(table: DataFrame, name: str) -> Picture:
-    """A map per score, layers upward; the worth to the hop is what the metric loses with the head, by gradient."""
+    """A map per score, layers upward; attribution is the metric's loss without the head, approximated by gradients."""
     columns = [column for column in TITLES if column in table]
     n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     figure = picture(1.2 + len(columns) * (0.9 + 0.14 * n_heads), 1.4 + 0.13 * n_layers)

@@ -16,10 +16,10 @@ from hopscope.drawing.style import GREY, QUERY_INK, canvas, colour, ink_on, styl
 from hopscope.problem.oracle import Problem
 
 INCHES_PER_TOKEN = 0.46
-WIDEST = 27.0  # boxes in a row; what is longer goes on in the next row
-BETWEEN_FACTS, BETWEEN_GROUPS = 0.3, 1.0  # in boxes, as all lengths below
-HALF = 0.4  # of a box
-BELOW = 1.5  # what brackets and names of steps take under a row
+WIDEST = 27.0  # boxes in a row; longer sequences continue in the next row
+BETWEEN_FACTS, BETWEEN_GROUPS = 0.3, 1.0  # gaps, in boxes as all lengths below
+HALF = 0.4  # half of a box
+BELOW = 1.5  # height of brackets and names of steps under a row
 
 Group = tuple[str, list[tuple[int | None, tuple[str, ...]]]]
 
@@ -37,7 +37,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Link:
-    """From where a symbol is known to where a fact looks it up; `chain` is the query that does so."""
+    """A link from where a symbol is known to where a fact looks it up; `chain` is the query that it belongs to."""
 
     start: Token
     end: Token
@@ -45,21 +45,21 @@ class Link:
 
     @property
     def rise(self) -> float:
-        """How high an arc between two tokens of one row stands above them."""
+        """The height of an arc between two tokens of one row."""
         return 0.35 + min(1.5, 0.11 * abs(self.end.x - self.start.x)) if self.start.row == self.end.row else 0.0
 
 
 @styled
 def problem_diagram(problem: Problem, query: str | None = None, *, ax: Axes | None = None) -> Figure:
-    """Symbols in the order in which they are presented, one colour per hop, grey for those of no chain.
+    """Symbols in their order of presentation, one colour per hop, grey for those of no chain.
 
-    Brackets below join what a fact joins (a shared position, in the paper's figure 3); arrows join a symbol's
+    Brackets below join the symbols of a fact (a shared position, in the paper's figure 3). Arrows join a symbol's
     occurrences along the chain of one query, faint lines along those of the others. Long sequences fill several rows.
 
     Args:
         problem: any problem; its facts may have several premises.
-        query: whose hops are shown, by default the first.
-        ax: where to draw; by default in a new figure, as large as the sequence needs.
+        query: the query whose hops are shown, by default the first.
+        ax: axes to draw on; by default those of a new figure of the needed size.
     """
     query = query or problem.queries[0]
     tokens = place(problem)
@@ -75,31 +75,31 @@ def problem_diagram(problem: Problem, query: str | None = None, *, ax: Axes | No
     draw_links(ax, arcs, floors, query, tint_of)
     draw_groups(ax, tokens, floors)
     ax.set_title(
-        f"{len(problem.queries)} queries, {len(problem.facts)} facts; the hops of {query}:  {told(problem, query)}"
+        f"{len(problem.queries)} queries, {len(problem.facts)} facts; the hops of {query}:  {hops_of(problem, query)}"
     )
     ax.set_axis_off()
     ax.set(xlim=(-1, width - 1), ylim=(floors[-1] - BELOW, top), aspect="equal")
     return figure
 
 
-def told(problem: Problem, query: str) -> str:
-    """The hops of a query in a line; what one round finds together stands in braces."""
+def hops_of(problem: Problem, query: str) -> str:
+    """The hops of a query in one line; symbols of one round are in braces."""
     names = {symbol: n for n, symbol in enumerate(problem.successors(query))}
     rounds = [sorted(new, key=names.__getitem__) for new in problem.hops(query)]
     return " → ".join([query, *(new[0] if len(new) == 1 else "{" + ", ".join(new) + "}" for new in rounds)])
 
 
 def grouped(problem: Problem) -> Iterator[Group]:
-    """Runs of facts that serve one step, then the queries: each a name, and the symbols of its members."""
+    """Runs of facts of one step, then the queries: each with its name and its members' symbols."""
     for step, facts in itertools.groupby(enumerate(problem.facts), lambda item: item[1].step):
         yield f"step {step}", [(index, (*fact.premises, fact.conclusion)) for index, fact in facts]
     yield "queries", [(None, (query,)) for query in problem.queries]
 
 
 def place(problem: Problem, widest: float = WIDEST) -> list[Token]:
-    """Symbols from left to right, with gaps between facts and wider ones between groups.
+    """Tokens from left to right, with gaps between facts and wider ones between groups.
 
-    A group that does not fit beside the one before starts a row; one that fits no row is broken between facts.
+    A group that does not fit after the previous one starts a row; one that fits no row is split between facts.
     """
     tokens: list[Token] = []
     x, row = 0.0, 0
@@ -118,9 +118,9 @@ def place(problem: Problem, widest: float = WIDEST) -> list[Token]:
 
 
 def links(problem: Problem, tokens: Iterable[Token], query: str) -> list[Link]:
-    """Along a query's chain: from where a symbol is known (the query, a conclusion) to where it is a premise.
+    """Links along a query's chain, from where a symbol is known (query, conclusion) to where it is a premise.
 
-    One link per premise of every fact that the chain uses, so D for a plain chain of D hops.
+    There is one link per premise of every fact of the chain, so D for a plain chain of D hops.
     """
     reached = {query, *problem.successors(query)}
     used = {n for n, fact in enumerate(problem.facts) if reached.issuperset((*fact.premises, fact.conclusion))}
@@ -138,21 +138,21 @@ def links(problem: Problem, tokens: Iterable[Token], query: str) -> list[Link]:
 
 
 def hop_colours(problem: Problem) -> dict[str, str]:
-    """Each symbol's colour, as in circuits and curves: its hop's; a query's is dark. Others have none."""
-    found: dict[str, str] = dict.fromkeys(problem.queries, QUERY_INK)
+    """Each symbol's colour, as in circuits and curves: that of its hop, dark for a query; other symbols have none."""
+    colours: dict[str, str] = dict.fromkeys(problem.queries, QUERY_INK)
     for query in problem.queries:
         for hop, new in enumerate(problem.hops(query)):
-            found |= dict.fromkeys(new, colour(hop))
-    return found
+            colours |= dict.fromkeys(new, colour(hop))
+    return colours
 
 
 def row_rise(arcs: Iterable[Link], row: int) -> float:
-    """How high the highest arc of a row stands above its boxes."""
+    """The height of the highest arc above a row's boxes."""
     return max((link.rise for link in arcs if link.start.row == row), default=0.0)
 
 
 def stack(tokens: list[Token], arcs: list[Link]) -> list[float]:
-    """The height at which each row stands: the first at 0, the others below it, with room for their arcs."""
+    """The height of each row: 0 for the first, the others below it, with room for their arcs."""
     floors = [0.0]
     for row in range(1, tokens[-1].row + 1):
         floors.append(floors[-1] - BELOW - max(0.6, row_rise(arcs, row)) - HALF)
@@ -160,7 +160,7 @@ def stack(tokens: list[Token], arcs: list[Link]) -> list[float]:
 
 
 def draw_boxes(ax: Axes, tokens: list[Token], floors: list[float], shown: set[str], tint_of: dict[str, str]) -> None:
-    """A box for each symbol, strong where it belongs to the shown chain."""
+    """Draw a box for each symbol, strong if it belongs to the shown chain."""
     for token in tokens:
         tint, strong = tint_of.get(token.symbol, GREY), token.symbol in shown
         box = FancyBboxPatch(
@@ -188,7 +188,7 @@ def draw_boxes(ax: Axes, tokens: list[Token], floors: list[float], shown: set[st
 def draw_brackets(
     ax: Axes, problem: Problem, tokens: list[Token], floors: list[float], shown: set[str], tint_of: dict[str, str]
 ) -> None:
-    """Under each fact a line from its first to its last symbol."""
+    """Draw a bracket under each fact, from its first to its last symbol."""
     facts = itertools.groupby((t for t in tokens if t.fact is not None), lambda token: token.fact)
     for (_, members), fact in zip(facts, problem.facts, strict=True):
         places = list(members)
@@ -205,7 +205,7 @@ def draw_brackets(
 
 
 def draw_links(ax: Axes, arcs: list[Link], floors: list[float], query: str, tint_of: dict[str, str]) -> None:
-    """The links of the shown query as arrows, those of other queries as faint lines beneath."""
+    """Draw the links of the shown query as arrows, those of other queries as faint lines beneath."""
     for link in arcs:
         tint, strong = tint_of[link.start.symbol], link.chain == query
         arc = FancyArrowPatch(
@@ -222,7 +222,7 @@ def draw_links(ax: Axes, arcs: list[Link], floors: list[float], query: str, tint
 
 
 def curve(link: Link, floors: list[float]) -> Path:
-    """An arc above one row; between rows an S that leaves and arrives where the rows face each other."""
+    """An arc above one row; between rows an S-curve from one to the other."""
     start, end = link.start, link.end
     if start.row == end.row:
         low = floors[start.row] + HALF + 0.06
@@ -239,7 +239,7 @@ def curve(link: Link, floors: list[float]) -> Path:
 
 
 def draw_groups(ax: Axes, tokens: list[Token], floors: list[float]) -> None:
-    """The name of each group under it, in every row that it fills: `step 1`, …, `queries`."""
+    """Draw the name of each group under it, in every row that it fills: `step 1`, …, `queries`."""
     for (row, name), members in itertools.groupby(tokens, lambda token: (token.row, token.group)):
         xs = [token.x for token in members]
         ax.text(
@@ -255,6 +255,6 @@ def draw_groups(ax: Axes, tokens: list[Token], floors: list[float]) -> None:
 
 
 def blend(tint: str, strength: float) -> tuple[float, float, float]:
-    """A colour mixed with white, so that lines beneath do not shine through; strength 0–1."""
+    """A colour mixed with white, opaque so that lines beneath do not show; strength 0–1."""
     red, green, blue = (1 - strength * (1 - part) for part in to_rgb(tint))
     return red, green, blue

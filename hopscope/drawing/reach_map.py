@@ -1,9 +1,9 @@
-"""The map of theorem 1: which pieces of its chain each position holds, over those it may (Musat, ICLR 2025, section 5).
+"""The map of theorem 1: which pieces of its chain each position holds, and which it may (Musat, ICLR 2025, section 5).
 
-A panel per model and layer; in it a row per role, a column per piece. The colour is how often a probe names the right
-candidate, from chance up; a dot says that this is above chance beyond doubt; the line encloses what the
-information-flow model allows. A red square is a breach: decoded, though not allowed. A grey one is none: the mask
-lets other chains be excluded there.
+There is a panel per model and layer, with a row per role and a column per piece. The colour is how often a probe names
+the right candidate, from chance up. A dot marks accuracy significantly above chance. The line encloses what the
+information-flow model allows. A red square marks a violation: decoded, but not allowed. A grey square is no violation,
+because the mask lets other chains be excluded there.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MOST_STREAMS = 9
 
 @styled
 def reach_map(table: DataFrame, names: Sequence[str]) -> Picture:
-    """Panels of decoded pieces, a row of them per model, a column per residual stream.
+    """Panels of decoded pieces, with a row per model and a column per residual stream.
 
-    Layers at and after which the allowed reach no longer grows look alike to the theory; where there are more than
-    `MOST_STREAMS` streams, these are left out but for the last.
+    If there are more than `MOST_STREAMS` streams, those after which the allowed reach no longer grows are left out,
+    except for the last.
 
     Args:
-        table: as `hopscope.probes.reach.probe` returns it, with a column `name`; rows that share name, layer, role and
-            piece (seeds) are averaged; decoded is then whatever any of them decodes.
+        table: from `hopscope.probes.reach.probe`, with a column `name`. Rows of the same name, layer, role and piece
+            (seeds) are averaged; a piece then counts as decoded if any of them decodes it.
         names: the models to draw, from top to bottom.
     """
     parts = {name: table[table["name"] == name] for name in names}
@@ -58,7 +58,7 @@ def reach_map(table: DataFrame, names: Sequence[str]) -> Picture:
 
 
 def shown_streams(part: DataFrame) -> list[int]:
-    """The streams to draw."""
+    """The layers whose streams are drawn."""
     layers = sorted(part["layer"].unique().tolist())
     if len(layers) <= MOST_STREAMS:
         return layers
@@ -68,13 +68,13 @@ def shown_streams(part: DataFrame) -> list[int]:
 
 
 def label(name: str, part: DataFrame) -> str:
-    """A model's name, on lines of its own, with the number of seeds where there are several."""
+    """A model's name, broken into lines, with the number of seeds if there are several."""
     n_seeds = part["seed"].nunique() if "seed" in part else 1
     return name.replace(", ", "\n") + (f"\n{n_seeds} seeds" if n_seeds > 1 else "")
 
 
 def show_stream(ax: Axes, cells: DataFrame, left: bool) -> object:
-    """One panel."""
+    """Draw one panel."""
     roles, pieces = list(dict.fromkeys(cells["role"])), list(dict.fromkeys(cells["piece"]))
     values = {
         name: cells.groupby(["role", "piece"])[name].mean().unstack().loc[roles, pieces].to_numpy()
@@ -98,7 +98,7 @@ def show_stream(ax: Axes, cells: DataFrame, left: bool) -> object:
 
 
 def enclose(ax: Axes, region: numpy.ndarray) -> None:
-    """A line around cells: every edge between one inside and one outside."""
+    """Draw a line around a set of cells."""
     padded = numpy.pad(region, 1)
     for row, column in numpy.argwhere(padded[1:, 1:-1] != padded[:-1, 1:-1]):
         edge(ax, [column - 0.5, column + 0.5], [row - 0.5, row - 0.5])
@@ -111,7 +111,7 @@ def edge(ax: Axes, x: Sequence[float], y: Sequence[float]) -> None:
 
 
 def explain(figure: Picture, table: DataFrame) -> None:
-    """The title, and what the marks mean."""
+    """Add the title and the legend."""
     marks = [
         Line2D([], [], color=OUTLINE, lw=1.4, label="allowed by the information-flow model"),
         Line2D([], [], ls="", marker="o", ms=4, color="black", label="decoded, above chance"),

@@ -1,4 +1,4 @@
-"""The pictures of one run: the problem it was trained on, its curves, its attention. What `hopscope draw` makes."""
+"""The pictures of one run, made by `hopscope draw`: its problem, its curves, its attention."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Watch = Callable[[str], None]
 
 
 def pictures(run: Run, watch: Watch = lambda _: None) -> Iterator[tuple[str, str, Figure]]:
-    """Name, what it shows, and the figure; `watch` is told in words what is drawn next."""
+    """Each picture's name, what it shows, and the figure; `watch` is called with what is drawn next."""
     task = run.task
     watch("drawing the problem")
     batch = task.sample(AVERAGED, SEED, device=run.model.device)
@@ -56,7 +56,7 @@ def pictures(run: Run, watch: Watch = lambda _: None) -> Iterator[tuple[str, str
 
 
 def schedule_of(run: Run) -> Figure | None:
-    """The flow of a build's schedule; None for other runs, and for chains too long to draw."""
+    """The information flow of a build's schedule; None for other runs, and for chains too long to draw."""
     truth = run.path / "truth.json"
     order = parse_order(getattr(run.task, "order", "shuffled"), hops := getattr(run.task, "n_hops", 1))
     if not truth.is_file() or order is None or hops > MOST_HOPS:
@@ -66,11 +66,11 @@ def schedule_of(run: Run) -> Figure | None:
 
 
 def draw(run: Run, folder: Files, watch: Watch = lambda _: None) -> list[tuple[list[Files], str]]:
-    """Write all pictures of a run as SVG and PNG; returns the files of each with what it shows.
+    """Write all pictures of a run as SVG and PNG; returns each picture's files with what it shows.
 
-    They are listed in the manifest of their folder, or of the run's if that is where their folder is. A warning says
-    so where rows are missing or altered, for the curves then show less than there was. Nothing is written of a run
-    that is not as its manifest lists it (Damaged).
+    They are listed in the manifest of their folder, or of the run if that folder is in it. If rows are missing or
+    altered a warning says so, because curves are then incomplete. Raises Damaged, before anything is written, if the
+    run does not match its manifest.
     """
     rows = run.rows
     if damage := damage_of_rows(run):

@@ -1,4 +1,4 @@
-"""Runs that differ in one setting: how each hop ended, and when it was learnt; every seed a dot."""
+"""Runs that differ in one setting: each hop's final loss, and when it was learnt, with a dot per seed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from pandas import DataFrame
 
 from hopscope.drawing.style import GREY, colour, picture, styled
 
-SPREAD = 0.1  # between the hops of one setting, as a share of the distance between settings
+SPREAD = 0.1  # between hops of one setting, as a share of the distance between settings
 
 
 @styled
 def by_setting(table: DataFrame, column: str, label: str, guess: float | None = None) -> Figure:
-    """Left each hop's final loss by setting, right the step at which it was learnt; lines join the medians.
+    """Each hop's final loss by setting at the left, and the step at which it was learnt at the right.
+
+    Lines join the medians.
 
     Args:
-        table: as `hopscope.experiments.curves.endings_of` makes it.
-        column: which setting; shown in the order in which its values first come.
-        label: what it is called.
+        table: from `hopscope.experiments.curves.endings_of`.
+        column: the setting; values are shown in order of first occurrence.
+        label: the setting's name.
         guess: the loss of the best guess that follows no chain, drawn as a line.
     """
     figure = picture(9.4, 3.7)
@@ -52,7 +54,7 @@ def scatter(
     label: str,
     hollow: numpy.ndarray | None = None,
 ) -> None:
-    """A dot per run, and a line through the medians of those at one place."""
+    """Draw a dot per run, and a line through the medians of each place."""
     there = sorted(set(places))
     ax.plot(there, [float(numpy.median(values[places == x])) for x in there], color=tint, lw=1.4, label=label)
     open_ones = numpy.zeros(len(values), bool) if hollow is None else hollow

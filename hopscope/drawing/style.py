@@ -1,8 +1,8 @@
-"""How figures look, and how they are written: one style, colours that the colour-blind can tell apart, no global state.
+"""The style of figures, and how they are written: colour-blind safe, without global state.
 
-Figures are made without pyplot, so none is kept alive and no display is needed. But a notebook shows a plain `Figure`
-only once pyplot's inline backend is active; so ours are `Picture`s, whose one method hands IPython a PNG by its own
-protocol. Figures drawn onto axes that a caller gives stay the caller's, to show as they please.
+Figures are made without pyplot, so none stays in memory and no display is needed. But notebooks show a plain `Figure`
+only after pyplot's inline backend is active. So ours are `Picture`s, which give IPython a PNG by its own protocol. A
+figure whose axes the caller passes in stays the caller's.
 """
 
 from __future__ import annotations
@@ -53,34 +53,37 @@ class Picture(Figure):
 
 
 class SettledLayout(ConstrainedLayoutEngine):
-    """The constrained layout, rounded.
+    """The constrained layout, rounded so that equal figures have equal positions.
 
-    Its solver takes terms in the order of their addresses in memory, so that positions differ in their last bit from
-    drawing to drawing. An SVG writes six decimals of a point: now and then one of them flips.
+    Its solver takes terms in the order of their memory addresses, so positions differ in their last bit between runs.
+    An SVG has six decimals of a point, of which one sometimes changes.
     """
 
-    DECIMALS = 7  # of the figure's size: less than a pixel of any figure by far, more than the solver's noise by far
+    DECIMALS = 7  # of the figure's size: far below a pixel, far above the solver's noise
 
     def execute(self, fig: Figure) -> None:
-        """Lay a figure out: its panels, and the axes in them."""
+        """Lay out a figure's panels and axes."""
         super().execute(fig)
         panels = list(fig.subfigs)
         for panel in panels:
             panel.bbox_relative.set_points(panel.bbox_relative.get_points().round(self.DECIMALS))
             panels += panel.subfigs
         for ax in fig.axes:
-            if ax.get_in_layout():  # who placed axes by hand meant it
+            if ax.get_in_layout():  # leave axes that were placed by hand
                 ax.set_position(Bbox(ax.get_position(original=True).get_points().round(self.DECIMALS)))
-                ax.set_in_layout(True)  # which setting a position takes away
+                ax.set_in_layout(True)  # setting a position turns this off
 
 
 def picture(width: float, height: float) -> Picture:
-    """An empty figure of this size in inches, laid out without overlaps."""
+    """An empty figure of this size in inches, with a layout without overlaps."""
     return Picture(figsize=(width, height), layout=SettledLayout())
 
 
 def canvas(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:
-    """The axes that were given, with their figure; else new ones in a figure of this size in inches."""
+    """The given axes and their figure; else new ones in a figure of this size in inches.
+
+    Raises ValueError for axes without a figure.
+    """
     if ax is None:
         figure = picture(width, height)
         return figure, figure.add_subplot()
@@ -91,7 +94,7 @@ def canvas(ax: Axes | None, width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Make a function draw in our style, and leave matplotlib's settings as they were."""
+    """Decorator: draw in our style, and restore matplotlib's settings."""
 
     @wraps(draw)
     def drawing(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -107,19 +110,19 @@ def colour(index: int) -> str:
 
 
 def name_rows(ax: Axes, names: Sequence[str], **text: Any) -> None:
-    """Name what is drawn at heights 0, 1, …, the first on top; `text` is how names look, such as `fontsize`."""
+    """Name rows at heights 0, 1, …, the first on top; `text` holds text properties, such as `fontsize`."""
     ax.set_yticks(range(len(names)), names, **text)
     ax.invert_yaxis()
 
 
 def ink_on(background: str) -> str:
-    """White or black, whichever stands out on a colour (its luminance after Rec. 709)."""
+    """White or black, whichever contrasts more with a colour (luminance by Rec. 709)."""
     red, green, blue = to_rgb(background)
     return "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.62 else "black"
 
 
 def rendered(figure: Figure, kind: str) -> bytes:
-    """A figure as the bytes of an `svg` or `png` file: the same figure gives the same bytes."""
+    """A figure as the bytes of an `svg` or `png` file; equal figures give equal bytes."""
     metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
     with matplotlib.rc_context(STYLE), io.BytesIO() as file:
         figure.savefig(file, format=kind, metadata=metadata)

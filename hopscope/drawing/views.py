@@ -1,4 +1,4 @@
-"""Attention as a page shows it: every head's pattern on some sequences, beside what each row's hypothesis says."""
+"""What an attention page shows: every head's pattern on some sequences, next to each row's hypothesis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hopscope.circuits.words import symbols_at
 
 @dataclass(frozen=True)
 class RowView:
-    """What replacing one row by its pattern by hand does: the loss of the model with this row alone replaced."""
+    """A row, its rule, and the model's loss if this row alone is replaced by its pattern by hand."""
 
     row: Row
     rule: str
@@ -26,18 +26,18 @@ class RowView:
 
 @dataclass(frozen=True)
 class Views:
-    """Every head's attention on a few sequences, as it is and by hand: what an attention page shows.
+    """Every head's attention on a few sequences, as computed and by hand: the content of an attention page.
 
     Attributes:
-        symbols: what stands at each position, by instance.
+        symbols: the symbol at each position, by instance.
         roles: each position's roles, such as `b value[2]`, by instance.
-        actual: patterns of the model as it is.
-        by_hand: those of the circuit with all patterns set by hand.
+        actual: the model's patterns.
+        by_hand: the patterns of the circuit with all patterns set by hand.
         causal: whether the upper triangles are empty.
-        rows: every row of the model with its rule (`unused` where it has none) and its loss.
-        paths: of the circuit.
+        rows: every row of the model with its rule (`unused` if it has none) and its loss.
+        paths: the circuit's paths.
         cells: for every path, by instance, the (attending, attended) positions.
-        losses: `model`, `circuit`, `null` …, means.
+        losses: mean losses: `model`, `circuit`, `null` …
         words: about the circuit, in plain text.
     """
 
@@ -61,13 +61,13 @@ def views(
     rows: Mapping[Row, RowPattern] | None = None,
     words: str = "",
 ) -> Views:
-    """What a page on a circuit's attention shows.
+    """The content of a page on a circuit's attention.
 
     Args:
         evaluator: the model on sequences, over which losses are taken; the first of them are shown.
-        circuit: its paths' rows are ideal by hand, by their strengths where several share a row; all others null.
-        instances: how many sequences are shown.
-        rows: patterns by hand for some rows, such as those of hypotheses, which go before.
+        circuit: rows of its paths are ideal by hand, weighted by strength where several share a row; others are null.
+        instances: the number of sequences shown.
+        rows: patterns by hand for some rows, such as those of hypotheses; they take precedence.
         words: shown above, such as `hopscope.circuits.words.paragraph`.
     """
     ground, batch = evaluator.ground, evaluator.batch
@@ -80,9 +80,9 @@ def views(
     losses = evaluator.losses(
         Kept(frozenset(ground.rows), rows={row: by_hand[row.layer][:, row.head]}) for row in ground.rows
     )
-    rules = {row_of(found.path): found.hypothesis for found in circuit.paths}
+    rules = {row_of(part.path): part.hypothesis for part in circuit.paths}
     every = zip(ground.rows, losses, strict=True)
-    ordered = sorted(circuit.paths, key=lambda found: found.path)
+    ordered = sorted(circuit.paths, key=lambda part: part.path)
     return Views(
         symbols=[symbols_at(batch, i) for i in few],
         roles=[batch.roles.labels(i) for i in few],
@@ -93,7 +93,7 @@ def views(
             RowView(row, rules.get(row, "by hand" if rows and row in rows else "unused"), x.mean) for row, x in every
         ],
         paths=ordered,
-        cells=[[cells(ground.entries(found.path)[i]) for i in few] for found in ordered],
+        cells=[[cells(ground.entries(part.path)[i]) for i in few] for part in ordered],
         losses={name: loss.mean for name, loss in circuit.losses.items()},
         words=words,
     )
@@ -104,5 +104,5 @@ def stacked(patterns: Iterable[Pattern], n: int) -> Tensor:
 
 
 def cells(mask: Tensor) -> list[tuple[int, int]]:
-    """The true entries of a map."""
+    """The positions of a mask's true entries."""
     return [(int(query), int(key)) for query, key in mask.nonzero().tolist()]
