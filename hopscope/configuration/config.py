@@ -90,7 +90,7 @@ class Training(Settings):
         if self.examples and self.examples < self.batch:
             raise BadInput(f"examples must be 0 or at least the batch, {self.batch}; got {self.examples}")
         if self.clip == 0:
-            raise BadInput("clip must be above 0, for at 0 nothing is learnt; leave it out for no clipping")
+            raise BadInput("clip must be above 0, because at 0 nothing is learnt; leave it out for no clipping")
         if self.warmup + (self.decay_steps or 0) > self.steps:
             raise BadInput(
                 f"warmup and decay-steps together must fit into steps, {self.steps}; got a warmup of {self.warmup}"
@@ -126,7 +126,7 @@ def parse_schedule(text: str) -> list[tuple[int, int | None]]:
     if any(end <= before for before, end in pairwise(ends)) or any(
         end < every for (every, _), end in zip(schedule, ends, strict=True)
     ):
-        raise BadInput(f"a part of checkpoints keeps nothing, for it ends too early or comes too late; got {text!r}")
+        raise BadInput(f"a part of checkpoints keeps nothing: it ends too early or comes too late; got {text!r}")
     return schedule
 
 

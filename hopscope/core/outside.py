@@ -39,7 +39,7 @@ def folders() -> list[Path]:
     named = [Path(text) for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
     for folder in named:
         if not folder.is_dir():
-            raise BadInput(f"{folder}, named by --with or {VARIABLE}, is no folder; make it first, or name another")
+            raise BadInput(f"{folder}, named by --with or {VARIABLE}, is not a folder; make it first, or name another")
     return list(dict.fromkeys(folder.resolve() for folder in named))
 
 
@@ -84,7 +84,9 @@ def installed(points: Iterable[EntryPoint]) -> dict[str, Path]:
         spec = importlib.util.find_spec(top)
         where = [] if spec is None else list(spec.submodule_search_locations or [])
         if not where or not (folder := Path(where[0], *inner)).is_dir():
-            raise BadInput(f"the plug-in {point.name!r} is installed, but there is no package {point.value!r}; mend it")
+            raise BadInput(
+                f"the plug-in {point.name!r} is installed, but there is no package {point.value!r}; reinstall it"
+            )
         packages[".".join([top, *inner])] = folder.resolve()
     return packages
 

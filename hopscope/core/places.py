@@ -114,7 +114,7 @@ def check_out(out: Path, run: Path | None = None, *, whole: bool = True, tables:
     if tables and place == home and kind == "results" and not has(home, CLAIMS):
         return
     where = "is" if place == home else f"is in {home}, which is"
-    raise BadInput(f"{out} {where} {CALLED[kind or 'run']}, of which this would be no part; choose another folder")
+    raise BadInput(f"{out} {where} {CALLED[kind or 'run']}, to which this would not belong; choose another folder")
 
 
 def check_page(page: Path) -> None:
@@ -129,7 +129,7 @@ def check_page(page: Path) -> None:
     if place.name != PAGE and any(str(place.relative_to(above)) in names_in(above) for above in place.parents):
         raise BadInput(f"could not write {page}: a manifest lists it as it is; choose another file")
     if os.path.lexists(place) and not os.path.isdir(place) and not is_page(place):
-        raise BadInput(f"could not write {page}: it is there, and is no page of ours; choose another file")
+        raise BadInput(f"could not write {page}: it exists and is not a page that hopscope wrote; choose another file")
 
 
 def is_page(file: Path) -> bool:

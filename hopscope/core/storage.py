@@ -147,7 +147,7 @@ def parse_json(path: Path, data: bytes) -> Any:
     try:
         return json_of(data)
     except ValueError as error:
-        raise Damaged(f"{path} is cut short or altered: it is no JSON") from error
+        raise Damaged(f"{path} is cut short or altered: it is not JSON") from error
 
 
 def parse_shaped(path: Path, data: bytes, shape: Any) -> Any:
@@ -163,9 +163,9 @@ def parse_lines(path: Path, data: bytes) -> list[dict[str, Any]]:
     try:
         values = [json_of(line) for line in data.split(b"\n")[:-1]]
     except ValueError as error:
-        raise Damaged(f"{path} is altered: a line of it is no JSON") from error
+        raise Damaged(f"{path} is altered: a line of it is not JSON") from error
     if not all(isinstance(value, dict) for value in values):
-        raise Damaged(f"{path} is altered: a line of it is no JSON object")
+        raise Damaged(f"{path} is altered: one of its lines is not a JSON object")
     return values
 
 
@@ -173,7 +173,7 @@ def read_file(path: Path) -> bytes:
     """A file's bytes. Raises Damaged if it is missing, BadInput if it cannot be read or is no regular file (a pipe)."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(f"could not read {path}: it is no file")
+            raise BadInput(f"could not read {path}: it is not a regular file")
         return path.read_bytes()
     except FileNotFoundError as error:
         raise Damaged(f"{path} is missing") from error
@@ -251,7 +251,7 @@ def fingerprint(value: Mapping[str, Any]) -> str:
 def read_manifest(path: Path) -> dict[str, Any]:
     """A folder's manifest. Raises Damaged if it is missing or altered."""
     if os.path.lexists(path / MANIFEST) and not (path / MANIFEST).is_file():
-        raise Damaged(f"{path / MANIFEST} is altered: it is no file")
+        raise Damaged(f"{path / MANIFEST} is altered: it is not a regular file")
     manifest = read_json(path / MANIFEST)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise Damaged(f"{path / MANIFEST} is altered: it lists no files")
@@ -259,7 +259,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if stated != fingerprint(manifest):
         raise Damaged(f"{path / MANIFEST} is altered: its sha256 does not match")
     if not all(is_entry(name, about) for name, about in manifest["files"].items()):
-        raise Damaged(f"{path / MANIFEST} is altered: an entry of it is none")
+        raise Damaged(f"{path / MANIFEST} is altered: one of its entries is not valid")
     return manifest
 
 

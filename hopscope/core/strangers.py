@@ -37,7 +37,7 @@ def json_of(data: bytes | str, *, infinities: bool = False, most: int | None = N
     if most is not None and 1 + signs_in(data, ",[{") > most:  # each value but the first follows one of these
         raise TooMuch(f"more than {most} values")
     if signs_in(data, "[{") > MOST_PARTS:
-        raise TooMuch("more lists and objects than anything of ours has")
+        raise TooMuch("more lists and objects than any of hopscope's files")
     number: Callable[[str], Any] = float if infinities else finite
     constant: Callable[[str], Any] = float if infinities else refused
     try:
@@ -73,7 +73,7 @@ def finite(digits: str) -> float:
 
 
 def refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 #: Types of a JSON number; bool is excluded by `misfit`, though Python counts it among the integers.

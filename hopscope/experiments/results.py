@@ -185,7 +185,7 @@ def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
     except ValueError as error:  # includes pandas' own errors
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):
-        raise Damaged(f"{folder / TABLE} is no table of results: it lacks a column scale, run or version")
+        raise Damaged(f"{folder / TABLE} is not a table of results: it lacks a column scale, run or version")
     return table
 
 
@@ -265,5 +265,5 @@ def claims_in(path: Path) -> list[dict[str, Any]]:
     if TABLE in listed(path.parent):
         read_listed(path.parent, TABLE)  # raises if the table behind them was altered
     if misfit(rows, [CLAIM], "rows") or not all(len(row["spread"]) == 2 for row in rows):
-        raise Damaged(f"{path} is altered: it is no list of claims; 'hopscope report --redraw' makes it anew")
+        raise Damaged(f"{path} is altered: it is not a list of claims; 'hopscope report --redraw' makes it anew")
     return [{"experiment": path.parent.name, **row} for row in rows]

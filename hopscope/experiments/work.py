@@ -77,7 +77,7 @@ class Finished:
         about = read_json(done)
         if (then := about.get("plugins")) and then != (now := outside.hashes([type(work).__module__])):
             changes = in_words("plugins", then, now)
-            warnings.warn(f"{folder} was made with other files of yours than are found now ({changes})", stacklevel=2)
+            warnings.warn(f"{folder} was made with other versions of your files than now ({changes})", stacklevel=2)
         for name in (names := listed(folder)):
             read_listed(folder, name)
         listed_version = read_manifest(folder).get("version") if names else None

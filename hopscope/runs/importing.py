@@ -99,18 +99,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load(read_file(path))
     except safetensors.SafetensorError as error:
-        raise BadInput(f"{path} is no safetensors file: {error}") from error
+        raise BadInput(f"{path} is not a safetensors file: {error}") from error
 
 
 def check_size(path: Path) -> None:
-    """Raise BadInput for a file that is no safetensors file or does not fit into memory, before it is read."""
+    """Raise BadInput for a file that is not a safetensors file or does not fit into memory, before it is read."""
     if not path.is_file():
         return
     size, free = path.stat().st_size, memory_free()
     with clear_errors(path), path.open("rb") as file:
         header = int.from_bytes(file.read(8), "little")
     if not 0 < header <= size - 8:
-        raise BadInput(f"{path} is no safetensors file: its header does not fit into it")
+        raise BadInput(f"{path} is not a safetensors file: its header does not fit into it")
     if free is not None and 2 * size > free:  # its bytes, and the tensors made of them
         raise BadInput(f"importing {path} takes at least {gib(2 * size)} of memory, and {gib(free)} are free")
 
@@ -185,7 +185,7 @@ def check_logits(model: Transformer, given: Tensors) -> float:
         output = model(given["inputs"]).float()
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
         raise BadInput(
-            f"the inputs beside the given logits are none of this task: {str(error).splitlines()[0]}"
+            f"the inputs beside the given logits do not fit this task: {str(error).splitlines()[0]}"
         ) from error
     if output.shape != logits.shape:
         raise BadInput(f"the given logits should have the shape {shown(output.shape)}; they have {shown(logits.shape)}")
@@ -193,7 +193,7 @@ def check_logits(model: Transformer, given: Tensors) -> float:
     if not far <= CLOSE:
         raise BadInput(
             f"the imported model computes other logits than those given, by {far:.2g} of their largest: its activation "
-            f"is not {ACTIVATION}, or its mask, LayerNorms or positions are others than was said"
+            f"is not {ACTIVATION}, or its mask, LayerNorms or positions are not as stated"
         )
     return far
 
@@ -224,7 +224,7 @@ def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> 
     layers = [int(match[1]) for name in found if (match := re.match(r"blocks\.([0-9]{1,9})\.", name))]
     if not layers:
         raise BadInput(
-            "the file holds no blocks.0.attn.W_Q: it is no state dict of a TransformerLens HookedTransformer; "
+            "the file holds no blocks.0.attn.W_Q: it is not the state dict of a TransformerLens HookedTransformer; "
             f"it holds {some(found)}"
         )
     n_heads, d_model, d_head = shape_of(found, "blocks.0.attn.W_Q", "(heads, d_model, d_head)", 3)

@@ -70,7 +70,7 @@ def folders_in(path: Path) -> list[Path]:
     if kind_of(path) is not None:
         return [path]
     if not (folders := inside(path)):
-        raise BadInput(f"{path} holds nothing to verify: it is no run, no results, and no folder of these")
+        raise BadInput(f"{path} holds nothing to verify: it is not a run, not results, and not a folder of either")
     return folders
 
 
@@ -222,7 +222,7 @@ def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         step, hops = row.get("step"), row.get("hop_losses")
         losses = [row.get("val_loss"), *(hops.values() if isinstance(hops, dict) else [None])]
         if type(step) is not int or not all(isinstance(loss, int | float) for loss in losses):
-            raise Damaged(f"{path} is altered: its line {number} is no row of a run")
+            raise Damaged(f"{path} is altered: its line {number} is not a row of a run")
         if step <= before:
             raise Damaged(
                 f"{path} is altered: its line {number} is of step {step}, though the one before is of {before}"

@@ -242,7 +242,7 @@ class RunReader:
         if (then := self.plugins) and then != (now := self.config.plugins):
             difference = environment.in_words("plugins", then, now)
             warnings.warn(
-                f"{self.path} was trained with other files of yours than are found now ({difference})", stacklevel=3
+                f"{self.path} was trained with other versions of your files than now ({difference})", stacklevel=3
             )
 
     def newest(self) -> Checkpoint | None:
@@ -281,7 +281,7 @@ class RunReader:
         try:
             tensors = [safetensors.torch.load(data) for data in files.values()]
         except safetensors.SafetensorError as error:
-            raise Damaged(f"{folder} holds what is no safetensors: {error}") from error
+            raise Damaged(f"{folder} holds a file that is not safetensors: {error}") from error
         if self.done:  # also reject an intact checkpoint that replaced the one sealed with the run
             read_listed(self.path, vouching(folder))
         return manifest, tensors

@@ -183,7 +183,7 @@ class Task(Settings, Thresholds, ABC):
         """Refuse a task that overrides the oracle: its targets could then be wrong and still pass the tests."""
         super().__init_subclass__(**more)
         if own := {"successors", "answers"} & vars(cls).keys():
-            reason = f"{cls.__name__} may not define {' or '.join(sorted(own))}, which are the plain problem's word; "
+            reason = f"{cls.__name__} may not define {' or '.join(sorted(own))}, which belong to the plain problem; "
             raise TypeError(f"{reason}say which hops are asked (asked_hops), or answer from the inputs (brute_force)")
 
     def successors(self, draw: Draw, row: int) -> list[list[str]]:

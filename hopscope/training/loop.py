@@ -216,7 +216,7 @@ class Session:
         train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))
         if not math.isfinite(val_loss) or not math.isfinite(train_loss or 0.0):
             raise BadInput(
-                f"the loss is no finite number at step {self.step}: training diverged; "
+                f"the loss is not a finite number at step {self.step}: training diverged; "
                 "choose a smaller --lr, or a --clip"
             )
         row = {

@@ -111,9 +111,8 @@ def test_a_name_that_ours_has_is_refused_with_both_places(lab):
 def test_a_folder_that_is_not_there_is_refused(capsys, tmp_path):
     assert main(["--with", str(tmp_path / "none"), "list"]) == 2
     err = capsys.readouterr().err
-    assert err == f"hopscope: {tmp_path / 'none'}, named by --with or HOPSCOPE_PATH, is no folder; make it first, " + (
-        "or name another\n"
-    )
+    complaint = f"{tmp_path / 'none'}, named by --with or HOPSCOPE_PATH, is not a folder; make it first, or name another"
+    assert err == f"hopscope: {complaint}\n"
     assert outside.VARIABLE not in os.environ
 
 
@@ -238,10 +237,10 @@ def test_loading_with_another_file_says_so(lab, tmp_path):
     file = lab / "tasks" / "running_sum.py"
     file.write_text(file.read_text() + "# changed\n")
     with pytest.warns(
-        UserWarning, match="trained with other files of yours than are found now .plugins: tasks/running_sum"
+        UserWarning, match="trained with other versions of your files than now .plugins: tasks/running_sum"
     ):
         load(tmp_path / "run")
-    with pytest.warns(UserWarning, match="trained with other files of yours"):
+    with pytest.warns(UserWarning, match="trained with other versions of your files"):
         train(config(), tmp_path / "run", threads=1, compile="off")
 
 

@@ -210,7 +210,7 @@ def test_an_altered_configuration(run):
     with pytest.raises(Damaged, match=r"config\.json is altered"):
         load(run.path)
     path.write_text("{")
-    with pytest.raises(Damaged, match="it is no JSON"):
+    with pytest.raises(Damaged, match="it is not JSON"):
         load(run.path)
     path.write_text('{"format": 99}')
     with pytest.raises(BadInput, match="another format"):
@@ -450,10 +450,10 @@ def test_a_pickle_with_a_manifest_to_match_is_never_opened(run, tmp_path, name):
     about = {key: value for key, value in read_manifest(run.folder(12)).items() if key != "files"}
     files = {each: (run.folder(12) / each).read_bytes() for each in FILES[:2]}
     write_folder(run.folder(12), {**files, name: pickle.dumps(Bomb(fuse))}, about)
-    with pytest.raises(Damaged, match="step_00000012 holds what is no safetensors"):
+    with pytest.raises(Damaged, match="step_00000012 holds a file that is not safetensors"):
         run.checkpoint(12)
     if name == "model.safetensors":
-        with pytest.raises(Damaged, match="step_00000012 holds what is no safetensors"):
+        with pytest.raises(Damaged, match="step_00000012 holds a file that is not safetensors"):
             run.at(12)
     with pytest.warns(UserWarning, match="going on from step 6"):
         assert run.newest().step == 6

@@ -277,7 +277,9 @@ class Bomb:
 def test_a_pickle_is_refused_unread(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(pickle.dumps({"embed.W_E": Bomb(tmp_path / "exploded")}))
-    words = "no safetensors file" if name in ("w.safetensors", "w") else "never unpickles; if you trust it, convert it"
+    words = (
+        "not a safetensors file" if name in ("w.safetensors", "w") else "never unpickles; if you trust it, convert it"
+    )
     with pytest.raises(BadInput, match=words) as told:
         read_weights(path)
     assert "\n" not in str(told.value) and not (tmp_path / "exploded").exists()
@@ -292,7 +294,7 @@ def test_a_file_that_cannot_be_what_it_says_is_not_read(tmp_path, header, monkey
     path.write_bytes(header.to_bytes(8, "little"))
     os.truncate(path, 40 << 30)
     monkeypatch.setattr(importing, "read_file", lambda path: pytest.fail("it was read"))
-    with pytest.raises(BadInput, match="no safetensors file: its header does not fit into it"):
+    with pytest.raises(BadInput, match="not a safetensors file: its header does not fit into it"):
         read_weights(path)
 
 
@@ -540,5 +542,5 @@ def test_a_pipe_and_a_device_are_not_waited_for(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe.safetensors")
     for weights in (tmp_path / "pipe.safetensors", "/dev/zero"):
         assert main(["import", str(weights), "--task", "retrieval", "--out", str(tmp_path / "out")]) == 2
-        assert "it is no file" in capsys.readouterr().err
+        assert "it is not a regular file" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

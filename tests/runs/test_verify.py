@@ -72,7 +72,7 @@ def test_an_unfinished_run_is_checked_as_far_as_it_got(ask, tmp_path):
         (rows.replace(b'"step": 15', b'"step": 16', 1), "is altered"),
         (rows[: len(rows) // 2], "is cut short"),
         (b"[]\n" + rows[3:], "is altered"),
-        (rows.replace(b'"val_loss"', b'"mal_loss"', 1), "is no row of a run"),
+        (rows.replace(b'"val_loss"', b'"mal_loss"', 1), "is not a row of a run"),
     ):
         path.write_bytes(altered)
         code, out, _ = ask("verify", run)
@@ -97,7 +97,7 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(ask, tmp_path):
     code, out, _ = ask("verify", run.path)
     assert code == 2 and "metrics.jsonl" in out and "report.json" in out
     unlist(run.path, ["metrics.jsonl", "report.json"])
-    assert "it is no file" in ask("verify", run.path)[1]
+    assert "it is not a regular file" in ask("verify", run.path)[1]
     assert ask("show", run.path)[0] == 2
 
 
@@ -247,7 +247,7 @@ def test_a_manifest_tells_of_files_in_its_folder_alone(tmp_path, name):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "file").write_text("")
     enlist(tmp_path / "in", ["../outside" if name[0] == "." else name])
-    with pytest.raises(Damaged, match="an entry of it is none"):
+    with pytest.raises(Damaged, match="one of its entries is not valid"):
         listed(tmp_path / "in")
 
 
@@ -257,7 +257,7 @@ def test_what_stands_in_a_manifests_place_is_a_fault_told_once(ask, tmp_path, wh
     (run.path / MANIFEST).unlink()
     os.mkfifo(run.path / MANIFEST) if what == "pipe" else (run.path / MANIFEST).mkdir()
     code, out, _ = ask("verify", run.path)
-    assert code == 2 and out.count(f"{MANIFEST} is altered: it is no file") == 1 and "1 fault" in out
+    assert code == 2 and out.count(f"{MANIFEST} is altered: it is not a regular file") == 1 and "1 fault" in out
 
 
 def test_an_altered_manifest_is_told_once(ask, tmp_path):

@@ -473,7 +473,7 @@ def test_a_diverging_run_ends_in_one_sentence(tmp_path):
     """And does so again: no NaN comes to be in a file."""
     for _ in range(2):
         with pytest.raises(
-            BadInput, match=r"the loss is no finite number at step .*: training diverged; choose"
+            BadInput, match=r"the loss is not a finite number at step .*: training diverged; choose"
         ) as told:
             trained(tmp_path / "run", lr=1e30)
         assert "\n" not in str(told.value)
