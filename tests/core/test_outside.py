@@ -111,7 +111,9 @@ def test_a_name_that_ours_has_is_refused_with_both_places(lab):
 def test_a_folder_that_is_not_there_is_refused(capsys, tmp_path):
     assert main(["--with", str(tmp_path / "none"), "list"]) == 2
     err = capsys.readouterr().err
-    complaint = f"{tmp_path / 'none'}, named by --with or HOPSCOPE_PATH, is not a folder; make it first, or name another"
+    complaint = (
+        f"{tmp_path / 'none'}, named by --with or HOPSCOPE_PATH, is not a folder; make it first, or name another"
+    )
     assert err == f"hopscope: {complaint}\n"
     assert outside.VARIABLE not in os.environ
 
