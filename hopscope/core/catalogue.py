@@ -127,16 +127,16 @@ def names(folder: str) -> list[str]:
 
 
 #: Roots already looked up, by folder, name and searched roots: a walk takes a thousand times as long.
-_FOUND: dict[tuple[Any, ...], Root] = {}
+_HOME_OF: dict[tuple[Any, ...], Root] = {}
 
 
 def home(folder: str, name: str) -> Root:
-    """A variant's root, from `_FOUND` unless its file is gone or the searched folders have changed.
+    """A variant's root, from `_HOME_OF` unless its file is gone or the searched folders have changed.
 
     Raises Unknown (a BadInput), which names the nearest match, if there is no such variant.
     """
     searched = (LIBRARY, *outside.ours().items(), *outside.places().items())
-    root = _FOUND.get((folder, name, searched))
+    root = _HOME_OF.get((folder, name, searched))
     if root is None or not (root.folder(folder) / f"{name}.py").is_file():
         known = homes(folder)
         if name not in known:
@@ -144,7 +144,7 @@ def home(folder: str, name: str) -> Root:
             hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
             own = "" if close or outside.places() else " (one of your own: name its folder by --with DIR)"
             raise Unknown(f"there is no {name!r} in {folder}; {hint}{own}")
-        _FOUND.update({(folder, each, searched): where for each, where in known.items()})  # one walk finds them all
+        _HOME_OF.update({(folder, each, searched): where for each, where in known.items()})  # one walk finds them all
         root = known[name]
     return root
 

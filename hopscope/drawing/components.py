@@ -16,46 +16,46 @@ from hopscope.models.base import Shape
 
 
 @styled
-def faithfulness_curves(found: ComponentCircuit, *, ax: Axes | None = None) -> Figure:
+def faithfulness_curves(circuit: ComponentCircuit, *, ax: Axes | None = None) -> Figure:
     """Faithfulness of the first k units of each ranking (dotted: by signed scores), and of the circuit.
 
     Args:
-        found: the circuit with its curves.
+        circuit: the circuit with its curves.
         ax: axes to draw on; by default those of a new figure.
     """
     figure, ax = canvas(ax, 7.6, 3.8)
     for height in (0.0, 1.0):
         ax.axhline(height, color=GREY, lw=0.8)
-    methods = [name for name in found.curves if not name.endswith(SIGNED)]
+    methods = [name for name in circuit.curves if not name.endswith(SIGNED)]
     for index, name in enumerate(methods):
         for ranking, style in ((name, "-"), (name + SIGNED, ":")):
-            if ranking in found.curves:
-                curve = found.curves[ranking]
+            if ranking in circuit.curves:
+                curve = circuit.curves[ranking]
                 inside = [(k, f) for k, f in zip(curve.sizes, curve.faithfulness, strict=True) if k]
                 label = f"ranked by {name}" if ranking == name else None
                 ax.plot(*zip(*inside, strict=True), color=colour(index), lw=1.6, ls=style, marker=".", label=label)
-    if found.kept:
-        one = found.curves[methods[0]]
-        at = normalised(found.losses["circuit"].mean, one.model, one.null)
-        ax.plot([len(found.kept)], [at], "*", ms=12, color=colour(len(methods)), label="the circuit")
-    ax.set(xscale="log", xlabel=f"{found.unit} kept", ylabel="faithfulness", ylim=(-0.6, 1.4))
+    if circuit.kept:
+        one = circuit.curves[methods[0]]
+        at = normalised(circuit.losses["circuit"].mean, one.model, one.null)
+        ax.plot([len(circuit.kept)], [at], "*", ms=12, color=colour(len(methods)), label="the circuit")
+    ax.set(xscale="log", xlabel=f"{circuit.unit} kept", ylabel="faithfulness", ylim=(-0.6, 1.4))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.3)
     return figure
 
 
-def store_components(found: ComponentCircuit, shape: Shape, folder: Path) -> list[tuple[list[Path], str]]:
+def store_components(circuit: ComponentCircuit, shape: Shape, folder: Path) -> list[tuple[list[Path], str]]:
     """Write the circuit, its graph for EAP-IG and its picture; returns files with what they show. Raises CannotSave."""
-    stored, pictures = found.save(folder), folder / "pictures"
+    stored, pictures = circuit.save(folder), folder / "pictures"
     make_folder(pictures)
-    names = [f"pictures/{found.unit}{end}" for end in (".svg", ".png", "_eap_ig.json")]
+    names = [f"pictures/{circuit.unit}{end}" for end in (".svg", ".png", "_eap_ig.json")]
     unlist(folder, names)
-    figure = save(faithfulness_curves(found), pictures / found.unit)
+    figure = save(faithfulness_curves(circuit), pictures / circuit.unit)
     graph = folder / names[-1]
-    ours = {"edges": {**found.protocol, "verdict": found.verdict}}
-    write_file(graph, eap_ig_json(graph_of(found, shape), ours).encode())
+    ours = {"edges": {**circuit.protocol, "verdict": circuit.verdict}}
+    write_file(graph, eap_ig_json(graph_of(circuit, shape), ours).encode())
     enlist(folder, names)
     return [
-        (stored, f"every one of the {found.unit}, measured, and the circuit"),
+        (stored, f"every one of the {circuit.unit}, measured, and the circuit"),
         (figure, "faithfulness over sizes (dotted: ranked by signed scores)"),
         ([graph], "the circuit as EAP-IG and MIB read it"),
     ]

@@ -38,44 +38,46 @@ Dash = str | tuple[int, tuple[float, ...]]
 
 
 @styled
-def emergence_curves(found: Emergence) -> Figure:
+def emergence_curves(emergence: Emergence) -> Figure:
     """Onsets of all paths on top, their mean attention below, and the hops' losses on the same axis.
 
     A path has the colour of the hop that it serves. Dashed vertical lines are the steps at which hops were learnt.
 
     Args:
-        found: one run's paths; steps are shown up to twice that of the last event.
+        emergence: one run's paths; steps are shown up to twice that of the last event.
     """
-    paths, hops = found.ordered, list(found.learnt)
+    paths, hops = emergence.ordered, list(emergence.learnt)
     tints, dashes = tints_of(paths, hops), dashes_of(paths, hops)
     figure = picture(8.8, 4.9 + ROW * len(paths))
     strip, curves, losses = figure.subplots(3, 1, sharex=True, height_ratios=(ROW * len(paths) + 0.25, 2.3, 1.3))
-    end = float(last_shown(found))
+    end = float(last_shown(emergence))
     for row, path in enumerate(paths):
-        draw_row(strip, row, path, tints[path.name], dashes[path.name], (found.steps[0], end))
+        draw_row(strip, row, path, tints[path.name], dashes[path.name], (emergence.steps[0], end))
     finish_strip(strip, paths, tints)
-    draw_strengths(curves, found, tints, dashes)
-    draw_losses(losses, found, end)
-    for index, onset in enumerate(found.learnt.values()):
+    draw_strengths(curves, emergence, tints, dashes)
+    draw_losses(losses, emergence, end)
+    for index, onset in enumerate(emergence.learnt.values()):
         for ax in (strip, curves, losses) if onset.step is not None else ():
             ax.axvline(onset.step, color=colour(index), lw=0.9, ls=(0, (4, 2)), alpha=0.7, zorder=0)
-    losses.set_xlim(found.steps[0] - 0.01 * end, 1.01 * end)
+    losses.set_xlim(emergence.steps[0] - 0.01 * end, 1.01 * end)
     losses.set_xlabel("optimizer steps")
-    figure.legend(handles=key(), loc="outside upper left", ncols=4, fontsize=8, title=label_of(found), alignment="left")
-    figure.supxlabel(caption(found, end), x=0.01, ha="left", fontsize=7.5, color=GREY)
+    figure.legend(
+        handles=key(), loc="outside upper left", ncols=4, fontsize=8, title=label_of(emergence), alignment="left"
+    )
+    figure.supxlabel(caption(emergence, end), x=0.01, ha="left", fontsize=7.5, color=GREY)
     return figure
 
 
-def last_shown(found: Emergence) -> float:
+def last_shown(emergence: Emergence) -> float:
     """The last step to show: some way after the last event, or the run's last step."""
-    events = [onset.step or 0.0 for onset in found.learnt.values()]
-    for path in found.paths:
+    events = [onset.step or 0.0 for onset in emergence.learnt.values()]
+    for path in emergence.paths:
         events += [path.onset.step or 0.0, path.change.high if path.change else 0.0]
         events += [path.cost.causal.onset.step or 0.0] if path.cost else []
-    censored = any(path.onset.status == "never" for path in found.paths)
+    censored = any(path.onset.status == "never" for path in emergence.paths)
     wanted = SHOWN * max(events)
-    later = [step for step in found.steps if step >= wanted]
-    return later[0] if later and wanted and not censored else found.steps[-1]
+    later = [step for step in emergence.steps if step >= wanted]
+    return later[0] if later and wanted and not censored else emergence.steps[-1]
 
 
 def hop_index(path: Followed, hops: Sequence[str]) -> int | None:
@@ -154,59 +156,59 @@ def key() -> list[Line2D]:
     ]
 
 
-def label_of(found: Emergence) -> str:
+def label_of(emergence: Emergence) -> str:
     """A run's name in figures: that of its folder."""
-    return Files(found.run).name or found.run
+    return Files(emergence.run).name or emergence.run
 
 
-def draw_strengths(ax: Axes, found: Emergence, tints: dict[str, str], dashes: dict[str, Dash]) -> None:
+def draw_strengths(ax: Axes, emergence: Emergence, tints: dict[str, str], dashes: dict[str, Dash]) -> None:
     """Draw mean attention on every path, with its interval over sequences and its onset at 0.5."""
     ax.axhline(THRESHOLD, color=GREY, lw=0.8, ls=":")
-    dots = "." if len(found.steps) <= 60 else ""
-    for path in found.ordered:
+    dots = "." if len(emergence.steps) <= 60 else ""
+    for path in emergence.ordered:
         tint = tints[path.name]
-        ax.fill_between(found.steps, path.low, path.high, color=tint, alpha=0.2, lw=0)
-        [line] = ax.plot(found.steps, path.strength, color=tint, ls=dashes[path.name], lw=1.7, label=str(path.path))
+        ax.fill_between(emergence.steps, path.low, path.high, color=tint, alpha=0.2, lw=0)
+        [line] = ax.plot(emergence.steps, path.strength, color=tint, ls=dashes[path.name], lw=1.7, label=str(path.path))
         line.set_gid(str(path.path))
-        ax.plot(found.steps, path.strength, color=tint, marker=dots, ms=3.5, ls="")
+        ax.plot(emergence.steps, path.strength, color=tint, marker=dots, ms=3.5, ls="")
         if path.onset.step is not None:
             ax.plot(path.onset.step, THRESHOLD, marker="o", ms=5.5, color=tint, ls="", zorder=3)
     ax.set(ylabel="mean attention on the path", ylim=(0, 1.03))
 
 
-def draw_losses(ax: Axes, found: Emergence, end: float) -> None:
+def draw_losses(ax: Axes, emergence: Emergence, end: float) -> None:
     """Draw the loss of every hop up to the last shown step."""
-    shown = found.hops[found.hops.step <= end]
-    dots = "." if len(found.steps) <= 60 else ""
-    for index, hop in enumerate(found.learnt):
+    shown = emergence.hops[emergence.hops.step <= end]
+    dots = "." if len(emergence.steps) <= 60 else ""
+    for index, hop in enumerate(emergence.learnt):
         ax.plot(shown.step, shown[hop], color=colour(index), lw=1.7, marker=dots, ms=3.5, label=hop)
     ax.set_yscale("log")
     ax.set_ylabel("loss of each hop")
     ax.legend(loc="lower left", ncols=4)
 
 
-def caption(found: Emergence, end: float) -> str:
+def caption(emergence: Emergence, end: float) -> str:
     """What was measured on which sequences, and which steps are cut off."""
-    if found.source == "streamed":
+    if emergence.source == "streamed":
         measured = "Means streamed in training, without intervals"
     else:
-        n = found.protocol["sequences"]
+        n = emergence.protocol["sequences"]
         measured = f"{n} sequences, the same at all checkpoints; bands and bars are 95 % intervals over them"
-    cut = f" Steps {end:.0f} to {found.steps[-1]} are not shown." if end < found.steps[-1] else ""
+    cut = f" Steps {end:.0f} to {emergence.steps[-1]} are not shown." if end < emergence.steps[-1] else ""
     return f"{measured}.{cut}\nA path has the colour of the hop that it serves. Layers and heads count from 0."
 
 
-def emergence_circuit(found: Emergence, batch: Batch) -> Figure:
+def emergence_circuit(emergence: Emergence, batch: Batch) -> Figure:
     """The followed paths on one sequence, each with the step at which it emerged (paper, figure 7, right).
 
     Args:
-        found: the run's emergence; a path that never emerged, or was there from the start, has no step.
+        emergence: the run's emergence; a path that never emerged, or was there from the start, has no step.
         batch: sequences of the run's task; the first is drawn.
     """
-    steps = {f.path: f.onset.step for f in found.paths if f.onset.step is not None}
-    strengths = {f.path: float(f.strength[-1]) for f in found.paths}
+    steps = {f.path: f.onset.step for f in emergence.paths if f.onset.step is not None}
+    strengths = {f.path: float(f.strength[-1]) for f in emergence.paths}
     return circuit_diagram(
-        list(strengths), batch.roles, symbols_at(batch, 0), strengths=strengths, onsets=steps, title=found.run
+        list(strengths), batch.roles, symbols_at(batch, 0), strengths=strengths, onsets=steps, title=emergence.run
     )
 
 

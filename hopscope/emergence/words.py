@@ -10,14 +10,14 @@ from hopscope.emergence.order import precedes
 from hopscope.emergence.track import Emergence, Followed
 
 
-def lines(found: Emergence) -> list[str]:
+def lines(emergence: Emergence) -> list[str]:
     """Lines about one model: when each hop was learnt, each path's onsets, and their order."""
-    text = [f"{hop} learnt at {when(learnt)}" for hop, learnt in found.learnt.items()]
-    for f in found.ordered:
+    text = [f"{hop} learnt at {when(learnt)}" for hop, learnt in emergence.learnt.items()]
+    for f in emergence.ordered:
         change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
         cost = f", causal onset {when(f.cost.causal.onset)}" if f.cost else ""
         text.append(f"{f.path}: above 0.5 {when(f.onset)}, change point {change}{cost}, strength {f.strength[-1]:.2f}")
-    return [*text, f"order: {chain(found.ordered)}"]
+    return [*text, f"order: {chain(emergence.ordered)}"]
 
 
 def when(onset: Onset) -> str:

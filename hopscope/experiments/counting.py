@@ -37,9 +37,9 @@ class Tally(NamedTuple):
 
     def __str__(self) -> str:
         """`3 claims: 2 hold and 1 fails. 1 control, counted apart: 1 holds.`"""
-        parts = [f"{count(self.claims.total(), 'claim')}: {said(self.claims)}."] if self.claims else []
+        parts = [f"{count(self.claims.total(), 'claim')}: {in_words(self.claims)}."] if self.claims else []
         if self.controls:
-            parts.append(f"{count(self.controls.total(), 'control')}, counted apart: {said(self.controls)}.")
+            parts.append(f"{count(self.controls.total(), 'control')}, counted apart: {in_words(self.controls)}.")
         return " ".join(parts) or "No claims."
 
 
@@ -65,6 +65,6 @@ def is_control(row: Claim) -> bool:
     return any(CONTROL.search(row[name]) for name in ("id", "section", "sentence"))
 
 
-def said(verdicts: Counter[str]) -> str:
+def in_words(verdicts: Counter[str]) -> str:
     """Counts by verdict in words: `2 hold and 1 fails`; a count of 0 is left out."""
     return listed(f"{n:,} {VERDICTS[v][n > 1]}" for v in VERDICTS if (n := verdicts[v]))

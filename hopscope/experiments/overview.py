@@ -35,16 +35,16 @@ def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = Non
     ]
     if rest is not None:
         others = rows[most - 1 :] if len(rows) > most else []
-        rows = [(page, first_sentence(found), some) for page, found, some in rows[: len(rows) - len(others)]]
+        rows = [(page, first_sentence(finding), some) for page, finding, some in rows[: len(rows) - len(others)]]
         if others:
             together = [row for *_, some in others for row in some]
             rows.append((f"[{len(others)} more studies]({rest})", "Each answers one question.", together))
     lines = ["| study | what was found | hold | fail | undecided | controls that hold |", "|---|---|---|---|---|---|"]
-    for page, found, some in rows:
+    for page, finding, some in rows:
         tally = counted(some)
         numbers = [str(tally.claims[verdict]) for verdict in VERDICTS]
         apart = f"{tally.controls['holds']} of {tally.controls.total()}" if tally.controls else "–"
-        lines.append(f"| {' | '.join([page, found, *numbers, apart])} |")
+        lines.append(f"| {' | '.join([page, finding, *numbers, apart])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -83,12 +83,12 @@ def claims_markdown(claims: Iterable[Claim]) -> str:
 
 def noted(sentence: str, notes: list[str]) -> str:
     """A claim's sentence with a note's number in place of its prior; a new note is added to `notes`."""
-    said, found, prior = sentence.removesuffix(")").partition(WITH_PRIOR)
-    if not found:
+    claim, note, prior = sentence.removesuffix(")").partition(WITH_PRIOR)
+    if not note:
         return sentence
     if prior not in notes:
         notes.append(prior)
-    return f"{said}<sup>{notes.index(prior) + 1}</sup>"
+    return f"{claim}<sup>{notes.index(prior) + 1}</sup>"
 
 
 def notes_markdown(notes: list[str]) -> str:
@@ -122,5 +122,5 @@ def title_of(study: Path) -> str:
 def found_by(study: Path) -> str:
     """The finding in the docstring of a study's package; a dash if there is none. Nothing is imported."""
     docstring = ast.get_docstring(ast.parse((study / "__init__.py").read_text(encoding="utf-8"))) or ""
-    found = next((part for part in docstring.split("\n\n") if part.startswith(FOUND)), "")
-    return " ".join(found.removeprefix(FOUND).split()) or "–"
+    finding = next((part for part in docstring.split("\n\n") if part.startswith(FOUND)), "")
+    return " ".join(finding.removeprefix(FOUND).split()) or "–"

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def row(kind: str, name: str, found: Any = None, **more: Any) -> Row:
-    """One number of a table; `found` is a number, or a mapping with its mean, low and high."""
-    if isinstance(found, Mapping):
-        return {"kind": kind, "name": name, "value": found["mean"], "low": found["low"], "high": found["high"], **more}
-    return {"kind": kind, "name": name, "value": found, **more}
+def row(kind: str, name: str, value: Any = None, **more: Any) -> Row:
+    """One number of a table; `value` is a number, or a mapping with its mean, low and high."""
+    if isinstance(value, Mapping):
+        return {"kind": kind, "name": name, "value": value["mean"], "low": value["low"], "high": value["high"], **more}
+    return {"kind": kind, "name": name, "value": value, **more}
 
 
 def of(table: DataFrame, kind: str, name: str | None = None, column: str = "value", **same: Any) -> Series:

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from pandas import DataFrame
 from torch import Tensor
 
-from hopscope.probes.pieces import Sought, piece_names, reach_of
+from hopscope.probes.pieces import Pieces, piece_names, reach_of
 from hopscope.problem.paths import role_name
 from hopscope.tasks.retrieval import Retrieval
 
@@ -91,10 +91,10 @@ class Probe:
         return (features @ self.weight + self.bias).unflatten(-1, self.mean.shape)
 
     def name(
-        self, predicted: Float[Tensor, "batch chain piece number"], aim: Sought
+        self, predicted: Float[Tensor, "batch chain piece number"], pieces: Pieces
     ) -> Int[Tensor, "batch chain piece"]:
         """The index of the candidate nearest to each prediction."""
-        offered = aim.candidates - self.mean[:, None]
+        offered = pieces.candidates - self.mean[:, None]
         alike = torch.einsum("bcpk,bpjk->bcpj", predicted, offered)
         return (alike - self.slope[:, None] * offered.square().sum(-1)[:, None] / 2).argmax(-1)
 
@@ -107,11 +107,11 @@ class Tally:
         #: Share of right answers per sequence, and its square; squared errors, and squared targets.
         self.sums = numpy.zeros((4, n_streams, n_pieces, n_pieces))
 
-    def add(self, stream: int, place: int, of_place: Probe, features: Tensor, aim: Sought) -> None:
+    def add(self, stream: int, place: int, of_place: Probe, features: Tensor, pieces: Pieces) -> None:
         """Add the answers of some sequences at one stream and place."""
         predicted = of_place.predict(features)
-        right = (of_place.name(predicted, aim) == aim.right[..., None]).double().mean(1)  # batch piece
-        truth = aim.targets - of_place.mean
+        right = (of_place.name(predicted, pieces) == pieces.right[..., None]).double().mean(1)  # batch piece
+        truth = pieces.targets - of_place.mean
         error, square = ((a.double().square().sum((0, 1, 3))) for a in (predicted - truth, truth))
         sums = torch.stack([right.sum(0), right.square().sum(0), error, square])
         self.sums[:, stream, place] += sums.numpy(force=True)

@@ -77,7 +77,7 @@ def reach_along(chain: Chain, n_layers: int) -> Reach:
 
 
 @dataclass(frozen=True)
-class Sought:
+class Pieces:
     """Positions of the pieces in a batch, and the candidates to name.
 
     Attributes:
@@ -97,7 +97,7 @@ class Sought:
         return self.candidates.gather(2, index).transpose(1, 2)
 
 
-def sought(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = None) -> Sought:
+def pieces_of(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = None) -> Pieces:
     """The pieces of a batch; with a generator, those of a randomly drawn chain, which may be the position's own."""
     n = task.n_chains
     chain, symbols = batch.roles.chain, batch.draw["symbols"]
@@ -115,4 +115,4 @@ def sought(task: Retrieval, batch: Batch, shuffled: torch.Generator | None = Non
     right = chains.expand(len(held), n)
     if shuffled is not None:
         right = torch.rand(right.shape, generator=shuffled, device=shuffled.device).argsort(-1)
-    return Sought(positions, candidates, right)
+    return Pieces(positions, candidates, right)

@@ -35,7 +35,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.probes.linear import Moments, Probe, Tally
-from hopscope.probes.pieces import Sought, sought
+from hopscope.probes.pieces import Pieces, pieces_of
 from hopscope.tasks.retrieval import Retrieval
 
 CHUNK = 1 << 24  # numbers of residual streams in memory at a time
@@ -89,17 +89,17 @@ def probe(
         for places in zip(fitted, chosen, strict=True)
     ]
     score = Tally(len(probes), 2 * task.n_hops + 1)
-    for streams, aim in seen(model, task, n_test, seed, "test", shuffled):
-        score.n += len(aim.right)
+    for streams, pieces in seen(model, task, n_test, seed, "test", shuffled):
+        score.n += len(pieces.right)
         for layer, stream in enumerate(streams):
             for place, of_place in enumerate(probes[layer]):
-                score.add(layer, place, of_place, at(stream, aim, place), aim)
+                score.add(layer, place, of_place, at(stream, pieces, place), pieces)
     return score.table(task, model.architecture.causal, tests)
 
 
 def seen(
     model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuffled: bool
-) -> Iterator[tuple[list[Float[Tensor, "batch position d_model"]], Sought]]:
+) -> Iterator[tuple[list[Float[Tensor, "batch position d_model"]], Pieces]]:
     """Every residual stream on n sequences, from the embedding on, in chunks, with the pieces of each chunk."""
     n_layers, d_model = model.architecture.n_layers, model.architecture.d_model
     names = ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in range(n_layers))]
@@ -110,15 +110,15 @@ def seen(
         batch = task.sample(min(n, size), random)
         with torch.no_grad():
             cache = model(batch.inputs, cache=names, at=slice(0, 0))[1]
-        yield [cache[name] for name in names], sought(task, batch, drawn)
+        yield [cache[name] for name in names], pieces_of(task, batch, drawn)
         n -= size
 
 
 def at(
-    stream: Float[Tensor, "batch position d_model"], aim: Sought, place: int
+    stream: Float[Tensor, "batch position d_model"], pieces: Pieces, place: int
 ) -> Float[Tensor, "batch chain d_model"]:
     """The residual vectors at one place along each chain."""
-    index = aim.positions[:, place, :, None].expand(-1, -1, stream.shape[-1])
+    index = pieces.positions[:, place, :, None].expand(-1, -1, stream.shape[-1])
     return stream.gather(1, index)
 
 
@@ -126,9 +126,9 @@ def moments(model: Model, task: Retrieval, n: int, seed: int, purpose: str, shuf
     """The moments of every stream and place over n sequences."""
     n_places = 2 * task.n_hops + 1
     sums_of = [[Moments() for _ in range(n_places)] for _ in range(model.architecture.n_layers + 1)]
-    for streams, aim in seen(model, task, n, seed, purpose, shuffled):
-        targets = aim.targets.flatten(0, 1).flatten(1)
+    for streams, pieces in seen(model, task, n, seed, purpose, shuffled):
+        targets = pieces.targets.flatten(0, 1).flatten(1)
         for stream, places in zip(streams, sums_of, strict=True):
             for place, sums in enumerate(places):
-                sums.add(at(stream, aim, place).flatten(0, 1), targets)
+                sums.add(at(stream, pieces, place).flatten(0, 1), targets)
     return sums_of

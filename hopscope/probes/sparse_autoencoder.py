@@ -149,13 +149,13 @@ def revive(sae: SparseAutoencoder, optimizer: torch.optim.Adam, z: Vectors, rand
 # Evaluation
 
 
-def matched(truth: Float[Tensor, "known d"], found: Float[Tensor, "feature d"]) -> Float[Tensor, "known"]:
+def matched(truth: Float[Tensor, "known d"], learnt: Float[Tensor, "feature d"]) -> Float[Tensor, "known"]:
     """For each known direction the cosine (−1 to 1) of the feature matched to it, one to one; 0 if none is left.
 
     The most similar pair is matched first and removed, and so on. If known directions differ by more than twice the
     angle of a cosine, no other matching has more pairs above that cosine.
     """
-    cosines = nn.functional.normalize(truth, dim=1) @ nn.functional.normalize(found, dim=1).T
+    cosines = nn.functional.normalize(truth, dim=1) @ nn.functional.normalize(learnt, dim=1).T
     best = torch.zeros(len(truth))
     for _ in range(min(cosines.shape)):
         i, j = divmod(int(cosines.argmax()), cosines.shape[1])
@@ -169,14 +169,14 @@ def explained(z: Vectors, again: Vectors) -> float:
     return 1 - float((z - again).square().sum() / (z - z.mean(0)).square().sum())
 
 
-def attribution(found: SparseAutoencoder, z: Vectors, n_heads: int) -> Float[Tensor, "feature head"]:
+def attribution(sae: SparseAutoencoder, z: Vectors, n_heads: int) -> Float[Tensor, "feature head"]:
     """The mean contribution of each head to each feature's input where the feature is active, as shares of their sum.
 
     For activations that are all heads' outputs concatenated: a head's rows of W_e times its output (the paper's section
     2.2). Negative contributions count as 0; a feature that is never active has only zeros.
     """
-    there = (found.encode(z) > 0).float()
-    centred = z / found.scale - found.b_dec
-    heads = zip(centred.chunk(n_heads, 1), found.W_enc.chunk(n_heads, 0), strict=True)
+    there = (sae.encode(z) > 0).float()
+    centred = z / sae.scale - sae.b_dec
+    heads = zip(centred.chunk(n_heads, 1), sae.W_enc.chunk(n_heads, 0), strict=True)
     parts = torch.stack([(there * (part @ rows)).sum(0) for part, rows in heads], 1).clamp(min=0)
     return parts / parts.sum(1, keepdim=True).clamp(min=1e-12)

@@ -153,18 +153,18 @@ def import_model(
     return Imported(model.eval(), unread)
 
 
-def check_activation(tensors: Tensors, said: str | None) -> None:
+def check_activation(tensors: Tensors, stated: str | None) -> None:
     """Raise BadInput unless the MLPs' activation, which no tensor shows, is stated and is ours."""
     mlp = any(".mlp." in name for name in tensors)
-    if mlp and said is None:
+    if mlp and stated is None:
         raise BadInput(
             f"the file holds an MLP and does not say its activation; say --activation {ACTIVATION} if that is it, or "
             "give --logits, by which it is seen"
         )
-    if said is not None and not mlp:
-        raise BadInput(f"the file holds no MLP, whose activation would be {said}; leave --activation out")
-    if said not in (None, ACTIVATION):
-        raise BadInput(f"MLPs are computed with {ACTIVATION} here; a model with {said} would compute something else")
+    if stated is not None and not mlp:
+        raise BadInput(f"the file holds no MLP, whose activation would be {stated}; leave --activation out")
+    if stated not in (None, ACTIVATION):
+        raise BadInput(f"MLPs are computed with {ACTIVATION} here; a model with {stated} would compute something else")
 
 
 @torch.no_grad()
@@ -206,30 +206,30 @@ def with_their_names(tensors: Tensors) -> dict[str, Tensor]:
     return {RENAMED.get(name, name): value for name, value in tensors.items()}
 
 
-def find_layer_norm(found: Tensors, said: bool | None) -> bool:
+def find_layer_norm(tensors: Tensors, stated: bool | None) -> bool:
     """Whether the model normalises, by its tensors or else as stated. Raises BadInput where they disagree."""
-    norms = sorted(filter(NORMS.fullmatch, found))
-    if norms and said is False:
+    norms = sorted(filter(NORMS.fullmatch, tensors))
+    if norms and stated is False:
         raise BadInput(f"the file holds a LayerNorm, {norms[0]}; leave --no-layer-norm out")
-    if not norms and said is None:
+    if not norms and stated is None:
         raise BadInput(
             "the file holds no LayerNorm; say --layer-norm if they were folded into the weights, or --no-layer-norm "
             "if the model has none"
         )
-    return bool(norms) or bool(said)
+    return bool(norms) or bool(stated)
 
 
-def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> Architecture:
+def find_architecture(tensors: Tensors, causal: bool, layer_norm: bool | None) -> Architecture:
     """The model's shape, from the shapes of the first layer's tensors and the number of layers. Raises BadInput."""
-    layers = [int(match[1]) for name in found if (match := re.match(r"blocks\.([0-9]{1,9})\.", name))]
+    layers = [int(match[1]) for name in tensors if (match := re.match(r"blocks\.([0-9]{1,9})\.", name))]
     if not layers:
         raise BadInput(
             "the file holds no blocks.0.attn.W_Q: it is not the state dict of a TransformerLens HookedTransformer; "
-            f"it holds {some(found)}"
+            f"it holds {some(tensors)}"
         )
-    n_heads, d_model, d_head = shape_of(found, "blocks.0.attn.W_Q", "(heads, d_model, d_head)", 3)
-    mlp = any(".mlp." in name for name in found)
-    d_mlp = shape_of(found, "blocks.0.mlp.W_in", "(d_model, d_mlp)", 2)[1] if mlp else None
+    n_heads, d_model, d_head = shape_of(tensors, "blocks.0.attn.W_Q", "(heads, d_model, d_head)", 3)
+    mlp = any(".mlp." in name for name in tensors)
+    d_mlp = shape_of(tensors, "blocks.0.mlp.W_in", "(d_model, d_mlp)", 2)[1] if mlp else None
     return Architecture(
         n_layers=max(layers) + 1,
         n_heads=n_heads,
@@ -237,16 +237,16 @@ def find_architecture(found: Tensors, causal: bool, layer_norm: bool | None) -> 
         d_head=d_head,
         d_mlp=d_mlp,
         causal=causal,
-        layer_norm=find_layer_norm(found, layer_norm),
+        layer_norm=find_layer_norm(tensors, layer_norm),
         mlp=mlp,
         init="early_layers",  # has no effect here; kept because identities depend on it
     )
 
 
-def shape_of(found: Tensors, name: str, meaning: str, n_axes: int) -> tuple[int, ...]:
-    if name not in found:
+def shape_of(tensors: Tensors, name: str, meaning: str, n_axes: int) -> tuple[int, ...]:
+    if name not in tensors:
         raise BadInput(f"{name} is missing; it should be {meaning}")
-    shape = tuple(found[name].shape)
+    shape = tuple(tensors[name].shape)
     if len(shape) != n_axes:
         raise BadInput(f"{name} should be {meaning}; its shape is {shown(shape)}")
     return shape
@@ -258,21 +258,21 @@ def some(names: Mapping[str, object]) -> str:
     return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "") or "nothing"
 
 
-def filled(found: Tensors, wanted: Mapping[str, tuple[int, ...]], folded: bool) -> dict[str, Tensor]:
+def filled(tensors: Tensors, wanted: Mapping[str, tuple[int, ...]], folded: bool) -> dict[str, Tensor]:
     """Add what may be missing: an embedding bias of 0, and scales 1 and shifts 0 of folded LayerNorms."""
     optional = {"embed.b_E": 0.0}
     if folded:
         optional |= {name: float(name.endswith(".w")) for name in wanted if NORMS.fullmatch(name)}
-    made = {n: torch.full(wanted[n], value) for n, value in optional.items() if n in wanted and n not in found}
-    return {**found, **made}
+    made = {n: torch.full(wanted[n], value) for n, value in optional.items() if n in wanted and n not in tensors}
+    return {**tensors, **made}
 
 
-def find_positions(found: Tensors, task: Task, given: str | None) -> str | None:
+def find_positions(tensors: Tensors, task: Task, given: str | None) -> str | None:
     """The position code: `learned` if the model uses the file's position embedding, else None. Raises BadInput.
 
     A HookedTransformer always has that embedding; one that is run on vectors uses it only if the caller adds it.
     """
-    table = found.get("pos_embed.W_pos")
+    table = tensors.get("pos_embed.W_pos")
     if table is None or not task.inputs_carry_position:
         return None if task.inputs_carry_position else "learned"
     if given is None and bool(table.any()):
@@ -283,41 +283,41 @@ def find_positions(found: Tensors, task: Task, given: str | None) -> str | None:
     return given if given == "learned" else None
 
 
-def cut_positions(found: Tensors, task: Task) -> dict[str, Tensor]:
+def cut_positions(tensors: Tensors, task: Task) -> dict[str, Tensor]:
     """Drop position embeddings beyond the length of the task's sequences. Raises BadInput if there are too few."""
-    table = found.get("pos_embed.W_pos")
+    table = tensors.get("pos_embed.W_pos")
     if table is None or table.ndim != 2:
-        return dict(found)
+        return dict(tensors)
     if len(table) < task.n_positions:
         raise BadInput(
             f"pos_embed.W_pos has {len(table)} positions, but a sequence of {task.name()} has {task.n_positions}"
         )
-    return {**found, "pos_embed.W_pos": table[: task.n_positions]}
+    return {**tensors, "pos_embed.W_pos": table[: task.n_positions]}
 
 
-def check_tensors(found: Tensors, wanted: Mapping[str, tuple[int, ...]], task: Task) -> None:
+def check_tensors(tensors: Tensors, wanted: Mapping[str, tuple[int, ...]], task: Task) -> None:
     """Raise BadInput for the first tensor that is missing, unknown, not finite, or of a wrong shape or type."""
     width = {"unembed.W_U": ("d_model", "d_output"), "embed.W_E": ("d_input" if task.d_input else "d_vocab", "d_model")}
     for name, shape in wanted.items():
         means = f" ({' × '.join(width[name])} of {task.name()})" if name in width else ""
-        if name not in found:
+        if name not in tensors:
             hint = "; RMSNorm is not supported" if NORMS.fullmatch(name) and name.endswith(".b") else ""
             raise BadInput(f"{name} is missing; its shape should be {shown(shape)}{means}{hint}")
-        if tuple(found[name].shape) != shape:
-            theirs = shown(found[name].shape)
+        if tuple(tensors[name].shape) != shape:
+            theirs = shown(tensors[name].shape)
             raise BadInput(f"{name} should have the shape {shown(shape)}{means}; it has {theirs}")
-        if not found[name].is_floating_point():
-            raise BadInput(f"{name} should hold floating-point numbers; it holds {found[name].dtype}")
-        if not found[name].float().isfinite().all():
+        if not tensors[name].is_floating_point():
+            raise BadInput(f"{name} should hold floating-point numbers; it holds {tensors[name].dtype}")
+        if not tensors[name].float().isfinite().all():
             raise BadInput(f"{name} should hold finite numbers; it holds NaN, infinity, or what float32 cannot hold")
-    if unknown := sorted(set(found) - set(wanted)):
+    if unknown := sorted(set(tensors) - set(wanted)):
         raise BadInput(
             f"{unknown[0]} has no place in this architecture, so the model computes something else; leave it out only "
             "if nothing reads it"
         )
 
 
-def ours(name: str, found: Tensors) -> Tensor:
+def ours(name: str, tensors: Tensors) -> Tensor:
     """One of our parameters, in float32, from TransformerLens' tensors."""
-    parts = [found[theirs].float() for theirs in their_names(name)]
+    parts = [tensors[theirs].float() for theirs in their_names(name)]
     return torch.stack(parts) if len(parts) > 1 else parts[0]

@@ -89,7 +89,7 @@ class HopK(OneAnswerTask):
             raise BadInput("no letter may follow itself")
         return {"letters": torch.tensor([letters]), "hops": torch.tensor([[first - self.undefined - 1]])}
 
-    def found(self, letters: Int[Tensor, "batch place"]) -> Int[Tensor, "batch hop place"]:
+    def finds(self, letters: Int[Tensor, "batch place"]) -> Int[Tensor, "batch hop place"]:
         """find⁰ … find^k of every place, as indices into the letters; −1 where undefined."""
         places = torch.arange(self.length, device=letters.device)
         followed = torch.zeros(*letters.shape, self.length, dtype=torch.bool, device=letters.device)
@@ -103,7 +103,7 @@ class HopK(OneAnswerTask):
         return torch.stack(finds, 1)
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
-        places = self.found(draw["letters"])
+        places = self.finds(draw["letters"])
         asked = places.gather(1, draw["hops"][..., None].expand(-1, -1, self.length))[:, 0]
         letters = draw["letters"].gather(1, asked.clamp(min=0))
         answers = torch.where(asked >= 0, letters, self.undefined)
@@ -122,7 +122,7 @@ class HopK(OneAnswerTask):
 
     def roles(self, draw: Draw) -> Roles:
         """For the query at the last letter: `value[k]` is find^k, `key[k]` the position before it."""
-        places = self.found(draw["letters"])[:, :, -1] + 1  # batch hop; the number of hops stands first
+        places = self.finds(draw["letters"])[:, :, -1] + 1  # batch hop; the number of hops stands first
         names = ["query"]
         chain = torch.full((len(places), 1 + 2 * self.n_hops, self.n_positions), ABSENT, device=places.device)
         chain[:, 0, -1] = 0
@@ -139,7 +139,7 @@ class HopK(OneAnswerTask):
         The first position is `count`, and `nowhere` if there is no answer: heads then attend to it.
         """
         letters, hops = batch.draw["letters"], batch.draw["hops"]
-        finds = self.found(letters)
+        finds = self.finds(letters)
         asked = finds.gather(1, hops[..., None].expand(-1, -1, self.length))[:, 0]
         n = self.n_positions
         matches = {"count": pointing(torch.where(asked >= 0, 0, ABSENT), n), "itself": pointing(finds[:, 0] + 1, n)}

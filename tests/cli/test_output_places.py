@@ -167,7 +167,7 @@ def test_a_circuit_of_another_run_is_not_taken_for_this_ones(there):
 def test_the_guard_names_what_stands_there(there):
     with pytest.raises(BadInput, match=r"claims\.json.*results.*\.html"):
         check_page(Path("results/curriculum/claims.json"))
-    with pytest.raises(BadInput, match=r"notes\.txt.*no page of ours"):
+    with pytest.raises(BadInput, match=r"notes\.txt.*not a page that hopscope wrote"):
         check_page(Path("notes.txt"))
 
 

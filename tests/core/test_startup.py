@@ -101,7 +101,7 @@ def test_without_pytorch_sample_describes_every_task():
 
 def test_one_walk_through_a_folder_finds_all_its_variants(monkeypatch):
     """Listing n variants must not walk n times."""
-    monkeypatch.setattr(catalogue, "_FOUND", {})
+    monkeypatch.setattr(catalogue, "_HOME_OF", {})
     walks = []
     walked = catalogue.homes
     monkeypatch.setattr(catalogue, "homes", lambda folder: (walks.append(folder), walked(folder))[1])

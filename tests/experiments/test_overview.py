@@ -116,5 +116,5 @@ def test_a_claim_of_another_shape_is_refused_where_it_is_read(change, tmp_path):
     folder.mkdir()
     rows = json.loads((room("fig2") / "fig2" / "claims.json").read_text())
     (folder / "claims.json").write_text(json.dumps([rows[0] | change]))
-    with pytest.raises(Damaged, match="no list of claims"):
+    with pytest.raises(Damaged, match="not a list of claims"):
         claims_in(folder / "claims.json")

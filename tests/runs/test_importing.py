@@ -172,8 +172,11 @@ def fold(found: dict[str, Tensor]) -> dict[str, Tensor]:
 
 NAN = torch.full((16, 4), torch.nan)
 WRONG = {
-    "nothing": (lambda s: s.clear(), ["no state dict of a TransformerLens HookedTransformer", "it holds nothing"]),
-    "another library's": (lambda s: rename_all(s), ["no state dict of a TransformerLens", "it holds layer.", "more"]),
+    "nothing": (lambda s: s.clear(), ["not the state dict of a TransformerLens HookedTransformer", "it holds nothing"]),
+    "another library's": (
+        lambda s: rename_all(s),
+        ["not the state dict of a TransformerLens", "it holds layer.", "more"],
+    ),
     "a missing tensor": (
         lambda s: s.pop("blocks.1.attn.W_K"),
         ["blocks.1.attn.W_K is missing; its shape should be 2 × 16 × 8"],
@@ -403,7 +406,7 @@ def test_bad_input(tmp_path, capsys, arguments, words):
     ("said", "wrong", "words"),
     [
         (["--activation", "relu"], None, "a model with relu would compute something else"),
-        ([], "activation", "not gelu_new, or its mask, LayerNorms or positions are others"),
+        ([], "activation", "not gelu_new, or its mask, LayerNorms or positions are not as stated"),
         (["--activation", "gelu_new"], "activation", "computes other logits than those given"),
         ([], "mask", "computes other logits than those given"),
         ([], "shape", "the given logits should have the shape 3 × "),
