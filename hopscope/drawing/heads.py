@@ -19,7 +19,7 @@ TITLES = {
 
 @styled
 def head_maps(table: DataFrame, name: str) -> Picture:
-    """A map per score, layers upward; attribution is the metric's loss without the head, approximated by gradients."""
+    """A map per score, layers upward; attribution is the metric's drop without the head, approximated by gradients."""
     columns = [column for column in TITLES if column in table]
     n_layers, n_heads = int(table["layer"].max()) + 1, int(table["head"].max()) + 1
     figure = picture(1.2 + len(columns) * (0.9 + 0.14 * n_heads), 1.4 + 0.13 * n_layers)

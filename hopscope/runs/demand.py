@@ -98,7 +98,7 @@ def demand_of_search(shape: Shape, task: Task, sequences: Iterable[int], paramet
 
 
 def demand_of_components(shape: Shape, task: Task, sequences: Iterable[int], parameters: int = 0) -> Demand:
-    """What a search for a circuit of components needs at least: it keeps every output and its gradient."""
+    """What a search for a circuit of components needs at least: it keeps every output and its replacement."""
     sources = 1 + shape.n_layers * (shape.n_heads + shape.mlp)
     numbers = sum(sequences) * task.n_positions
     kept = 2 * numbers * sources * shape.d_model
