@@ -84,9 +84,7 @@ def installed(points: Iterable[EntryPoint]) -> dict[str, Path]:
         spec = importlib.util.find_spec(top)
         where = [] if spec is None else list(spec.submodule_search_locations or [])
         if not where or not (folder := Path(where[0], *inner)).is_dir():
-            raise BadInput(
-                f"the plug-in {point.name!r} is installed, but there is no package {point.value!r}; reinstall it"
-            )
+            raise BadInput(f"the plug-in {point.name!r} is installed without its package {point.value!r}; reinstall it")
         packages[".".join([top, *inner])] = folder.resolve()
     return packages
 

@@ -38,46 +38,44 @@ Dash = str | tuple[int, tuple[float, ...]]
 
 
 @styled
-def emergence_curves(emergence: Emergence) -> Figure:
+def emergence_curves(run: Emergence) -> Figure:
     """Onsets of all paths on top, their mean attention below, and the hops' losses on the same axis.
 
     A path has the colour of the hop that it serves. Dashed vertical lines are the steps at which hops were learnt.
 
     Args:
-        emergence: one run's paths; steps are shown up to twice that of the last event.
+        run: the run's paths; steps are shown up to twice that of the last event.
     """
-    paths, hops = emergence.ordered, list(emergence.learnt)
+    paths, hops = run.ordered, list(run.learnt)
     tints, dashes = tints_of(paths, hops), dashes_of(paths, hops)
     figure = picture(8.8, 4.9 + ROW * len(paths))
     strip, curves, losses = figure.subplots(3, 1, sharex=True, height_ratios=(ROW * len(paths) + 0.25, 2.3, 1.3))
-    end = float(last_shown(emergence))
+    end = float(last_shown(run))
     for row, path in enumerate(paths):
-        draw_row(strip, row, path, tints[path.name], dashes[path.name], (emergence.steps[0], end))
+        draw_row(strip, row, path, tints[path.name], dashes[path.name], (run.steps[0], end))
     finish_strip(strip, paths, tints)
-    draw_strengths(curves, emergence, tints, dashes)
-    draw_losses(losses, emergence, end)
-    for index, onset in enumerate(emergence.learnt.values()):
+    draw_strengths(curves, run, tints, dashes)
+    draw_losses(losses, run, end)
+    for index, onset in enumerate(run.learnt.values()):
         for ax in (strip, curves, losses) if onset.step is not None else ():
             ax.axvline(onset.step, color=colour(index), lw=0.9, ls=(0, (4, 2)), alpha=0.7, zorder=0)
-    losses.set_xlim(emergence.steps[0] - 0.01 * end, 1.01 * end)
+    losses.set_xlim(run.steps[0] - 0.01 * end, 1.01 * end)
     losses.set_xlabel("optimizer steps")
-    figure.legend(
-        handles=key(), loc="outside upper left", ncols=4, fontsize=8, title=label_of(emergence), alignment="left"
-    )
-    figure.supxlabel(caption(emergence, end), x=0.01, ha="left", fontsize=7.5, color=GREY)
+    figure.legend(handles=key(), loc="outside upper left", ncols=4, fontsize=8, title=label_of(run), alignment="left")
+    figure.supxlabel(caption(run, end), x=0.01, ha="left", fontsize=7.5, color=GREY)
     return figure
 
 
-def last_shown(emergence: Emergence) -> float:
+def last_shown(run: Emergence) -> float:
     """The last step to show: some way after the last event, or the run's last step."""
-    events = [onset.step or 0.0 for onset in emergence.learnt.values()]
-    for path in emergence.paths:
+    events = [onset.step or 0.0 for onset in run.learnt.values()]
+    for path in run.paths:
         events += [path.onset.step or 0.0, path.change.high if path.change else 0.0]
         events += [path.cost.causal.onset.step or 0.0] if path.cost else []
-    censored = any(path.onset.status == "never" for path in emergence.paths)
+    censored = any(path.onset.status == "never" for path in run.paths)
     wanted = SHOWN * max(events)
-    later = [step for step in emergence.steps if step >= wanted]
-    return later[0] if later and wanted and not censored else emergence.steps[-1]
+    later = [step for step in run.steps if step >= wanted]
+    return later[0] if later and wanted and not censored else run.steps[-1]
 
 
 def hop_index(path: Followed, hops: Sequence[str]) -> int | None:
@@ -156,59 +154,59 @@ def key() -> list[Line2D]:
     ]
 
 
-def label_of(emergence: Emergence) -> str:
+def label_of(run: Emergence) -> str:
     """A run's name in figures: that of its folder."""
-    return Files(emergence.run).name or emergence.run
+    return Files(run.run).name or run.run
 
 
-def draw_strengths(ax: Axes, emergence: Emergence, tints: dict[str, str], dashes: dict[str, Dash]) -> None:
+def draw_strengths(ax: Axes, run: Emergence, tints: dict[str, str], dashes: dict[str, Dash]) -> None:
     """Draw mean attention on every path, with its interval over sequences and its onset at 0.5."""
     ax.axhline(THRESHOLD, color=GREY, lw=0.8, ls=":")
-    dots = "." if len(emergence.steps) <= 60 else ""
-    for path in emergence.ordered:
+    dots = "." if len(run.steps) <= 60 else ""
+    for path in run.ordered:
         tint = tints[path.name]
-        ax.fill_between(emergence.steps, path.low, path.high, color=tint, alpha=0.2, lw=0)
-        [line] = ax.plot(emergence.steps, path.strength, color=tint, ls=dashes[path.name], lw=1.7, label=str(path.path))
+        ax.fill_between(run.steps, path.low, path.high, color=tint, alpha=0.2, lw=0)
+        [line] = ax.plot(run.steps, path.strength, color=tint, ls=dashes[path.name], lw=1.7, label=str(path.path))
         line.set_gid(str(path.path))
-        ax.plot(emergence.steps, path.strength, color=tint, marker=dots, ms=3.5, ls="")
+        ax.plot(run.steps, path.strength, color=tint, marker=dots, ms=3.5, ls="")
         if path.onset.step is not None:
             ax.plot(path.onset.step, THRESHOLD, marker="o", ms=5.5, color=tint, ls="", zorder=3)
     ax.set(ylabel="mean attention on the path", ylim=(0, 1.03))
 
 
-def draw_losses(ax: Axes, emergence: Emergence, end: float) -> None:
+def draw_losses(ax: Axes, run: Emergence, end: float) -> None:
     """Draw the loss of every hop up to the last shown step."""
-    shown = emergence.hops[emergence.hops.step <= end]
-    dots = "." if len(emergence.steps) <= 60 else ""
-    for index, hop in enumerate(emergence.learnt):
+    shown = run.hops[run.hops.step <= end]
+    dots = "." if len(run.steps) <= 60 else ""
+    for index, hop in enumerate(run.learnt):
         ax.plot(shown.step, shown[hop], color=colour(index), lw=1.7, marker=dots, ms=3.5, label=hop)
     ax.set_yscale("log")
     ax.set_ylabel("loss of each hop")
     ax.legend(loc="lower left", ncols=4)
 
 
-def caption(emergence: Emergence, end: float) -> str:
+def caption(run: Emergence, end: float) -> str:
     """What was measured on which sequences, and which steps are cut off."""
-    if emergence.source == "streamed":
+    if run.source == "streamed":
         measured = "Means streamed in training, without intervals"
     else:
-        n = emergence.protocol["sequences"]
+        n = run.protocol["sequences"]
         measured = f"{n} sequences, the same at all checkpoints; bands and bars are 95 % intervals over them"
-    cut = f" Steps {end:.0f} to {emergence.steps[-1]} are not shown." if end < emergence.steps[-1] else ""
+    cut = f" Steps {end:.0f} to {run.steps[-1]} are not shown." if end < run.steps[-1] else ""
     return f"{measured}.{cut}\nA path has the colour of the hop that it serves. Layers and heads count from 0."
 
 
-def emergence_circuit(emergence: Emergence, batch: Batch) -> Figure:
+def emergence_circuit(run: Emergence, batch: Batch) -> Figure:
     """The followed paths on one sequence, each with the step at which it emerged (paper, figure 7, right).
 
     Args:
-        emergence: the run's emergence; a path that never emerged, or was there from the start, has no step.
+        run: the run's emergence; a path that never emerged, or was there from the start, has no step.
         batch: sequences of the run's task; the first is drawn.
     """
-    steps = {f.path: f.onset.step for f in emergence.paths if f.onset.step is not None}
-    strengths = {f.path: float(f.strength[-1]) for f in emergence.paths}
+    steps = {f.path: f.onset.step for f in run.paths if f.onset.step is not None}
+    strengths = {f.path: float(f.strength[-1]) for f in run.paths}
     return circuit_diagram(
-        list(strengths), batch.roles, symbols_at(batch, 0), strengths=strengths, onsets=steps, title=emergence.run
+        list(strengths), batch.roles, symbols_at(batch, 0), strengths=strengths, onsets=steps, title=run.run
     )
 
 

@@ -72,5 +72,5 @@ def test_a_plug_in_that_is_gone_is_named_in_one_sentence(site, tmp_path):
     done = run(tmp_path, "list")
     assert done.returncode == 2
     assert done.stderr == (
-        "hopscope: the plug-in 'example' is installed, but there is no package 'hopscope_example'; reinstall it\n"
+        "hopscope: the plug-in 'example' is installed without its package 'hopscope_example'; reinstall it\n"
     )
