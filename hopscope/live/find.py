@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.text_drawing import drawing
-from hopscope.circuits.words import paragraph
+from hopscope.circuits.words import RULES, paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
 from hopscope.live.borrowed import Borrowed, borrowed
@@ -113,7 +113,7 @@ def find_circuit(
             words = f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
             raise BadInput(words + least * (task.constant < 0))
         circuit = discover(lent, task, settings, watch)
-        return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names, lent)
+        return FoundCircuit(circuit, words_of(circuit, task), task, lent.architecture, names, lent)
 
 
 def check_names(names: Sequence[str] | None, inputs: Tensor) -> None:
@@ -221,22 +221,15 @@ class FoundCircuit:
 
 # In words --------------------------------------------------------------------------------------------------------
 
-#: What the rules of rows add where a relation has said it.
-SAID = {
-    ", one position back": "",
-    ", which holds its own symbol": "",
-    ", which follows its own symbol: an induction head": ", as an induction head does",
-}
 
-
-def told(circuit: Circuit, task: Given) -> str:
-    """The circuit in a paragraph: relations at length, roles by their owner's names."""
+def words_of(circuit: Circuit, task: Given) -> str:
+    """The circuit as a paragraph; relations are spelled out, and roles have the names that the caller gave them."""
     words = paragraph(circuit, task)
     if task.data.roles is not None:
-        return ROLE.sub(lambda found: f"“{found[1]}”", words)
-    for longer, shorter in SAID.items():
-        words = words.replace(longer, shorter)
-    return ROLE.sub(lambda found: (PLACES | WORDS).get(found[1], found[0]), words)
+        return ROLE.sub(lambda match: f"“{match[1]}”", words)
+    for rule in RULES.values():
+        words = words.replace(f", {rule}", "")  # the relation says the same
+    return ROLE.sub(lambda match: (PLACES | WORDS).get(match[1], match[0]), words)
 
 
 ROLE = re.compile(r"the positions of role ([^\s,;.)]+)")

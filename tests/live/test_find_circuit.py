@@ -506,7 +506,7 @@ def test_what_nobody_can_know_is_asked_of_no_model():
 def test_losses_in_small_units_are_told(rows, tmp_path):
     loss = lambda outputs, targets: 1e-7 * F.cross_entropy(outputs, targets)  # noqa: E731
     found = find(rows, roles=pairs, loss=loss)
-    assert found.verdict == "circuit" and "with every head idle it is 2." in found.words and "e-07" in found.words
+    assert found.verdict == "circuit" and "with every head null it is 2." in found.words and "e-07" in found.words
     found.save(tmp_path)
     stored = json.loads((tmp_path / "circuit.json").read_text())["loss"]
     assert stored["null"] == pytest.approx(found.circuit.losses["null"].mean, rel=1e-3)
