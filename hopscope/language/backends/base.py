@@ -36,20 +36,20 @@ class Sampling:
     seed: int
 
 
-#: The least share of an answer's probability that is left to it where longer answers take the rest: rounding may leave
-#: less than nothing.
+#: The least share of an answer's probability that remains after subtracting longer answers; rounding may make it
+#: negative.
 LEAST = 1e-9
 
 
 def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
-    """Log-likelihoods (nats) of answers that are given whole: the text begins with one, and with no longer one of them.
+    """Log-likelihoods (nats) of complete answers: the text begins with the answer, and with no longer one of them.
 
-    `1` begins `10`, so a model that is sure of `10` is sure of `1`, too, as long as `1` only has to come first. Events
-    that exclude one another sum to at most 1.
+    `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. Here the events exclude one
+    another, so that probabilities sum to at most 1.
 
     Args:
-        scores: log p of each answer's own tokens.
-        begins: whether one answer, by number, is how another and longer one begins, token by token.
+        scores: log p of each answer's tokens.
+        begins: whether one answer (by index) is a proper prefix of another, token by token.
 
     >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], begins=lambda i, j: (i, j) == (0, 1))
     >>> print(*(f"{exp(score):.1f}" for score in whole))
@@ -66,7 +66,7 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
 
 
 class Backend(ABC):
-    """A model that can be asked. Questions are independent of each other: batching changes speed, never a number."""
+    """A model that answers requests. Requests are independent: batching changes the speed, never a number."""
 
     #: What is shown in tables: `smollm2`, `gpt-4o`, …
     model: str
