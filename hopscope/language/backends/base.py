@@ -18,7 +18,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Unreachable(RuntimeError):
-    """The model did not answer within the retries that were allowed; what was answered so far is kept."""
+    """The model did not answer within the allowed retries; earlier answers are kept."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Backend(ABC):
     @property
     @abstractmethod
     def identity(self) -> dict[str, str | int]:
-        """All that an answer may depend on beside the request: weights' hash or endpoint, versions, dtype, threads."""
+        """All that an answer depends on besides the request: hash of weights or endpoint, versions, dtype, threads."""
 
     @property
     @abstractmethod
     def has_chat_template(self) -> bool:
-        """Whether the `chat` layout can be asked."""
+        """Whether the `chat` layout can be used."""
 
     @abstractmethod
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
@@ -107,5 +107,5 @@ class Backend(ABC):
         return
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         return
