@@ -177,14 +177,11 @@ def judge(
         return "none", f"{unsolved(trial)}; {advice}"
     if trial.gap.low <= 0:
         return "none", (
-            f"with every head null the loss is {trial.losses['null'].mean:.3g}, and the full model's loss is not "
-            "significantly lower, so there is nothing for attention to explain; try another --null, or look into the "
-            "MLPs"
+            f"with every head null the loss is {trial.losses['null'].mean:.3g}, and the full model's is not "
+            "significantly lower, so attention has no loss to explain; try another --null, or look into the MLPs"
         )
     if not n_paths:
-        return "none", (
-            f"no set of paths passes the tests; {hint or 'try another --null, or more sequences (--discovery)'}"
-        )
+        return "none", f"no set of paths passes the tests; {hint or ADVICE['paths']}"
     failed = [test for test in trial.tests if not trial.passes(test)]
     loss = {test: f"{trial.losses[test].mean:.3g}" for test in trial.tests}
     if asleep and failed in ([], ["average"]):
@@ -199,17 +196,15 @@ def judge(
             "(--discovery, --selection)"
         )
     if not failed:
-        return "circuit", (
-            f"the loss is {loss['circuit']} {TESTS['circuit']}, and {loss['live']} {TESTS['live']}; both are below "
-            f"{trial.demands.loss:.3g}"
-        )
+        by_hand, live = (f"{loss[test]} {TESTS[test]}" for test in ("circuit", "live"))
+        return "circuit", f"the loss is {by_hand}, and {live}; both are below {trial.demands.loss:.3g}"
     failures = "; ".join(f"{TESTS[test]}, {short(trial, test)}" for test in failed)
     failures += f"; this loss is lower if {listed(missed, last='or')} is not ablated" if missed else ""
     also = f"; {hint}" if hint else ""
-    live = [test for test in ("live", "rows", "average") if test in failed]
-    if live and "circuit" in failed:
+    fails_live = any(test in failed for test in ("live", "rows", "average"))
+    if fails_live and "circuit" in failed:
         return "none", f"{failures}; {ADVICE['circuit']}{also}"
-    passed = f"it passes by hand (loss {loss['circuit']})" if live else f"it passes live (loss {loss['live']})"
+    passed = f"it passes by hand (loss {loss['circuit']})" if fails_live else f"it passes live (loss {loss['live']})"
     return "partial", f"{passed}, but {failures}; {ADVICE[failed[0]]}{also}"
 
 
@@ -234,11 +229,11 @@ def shortfall(trial: Trial, name: str, loss: float, accuracy: float) -> str:
     return f"{right.mean:.1%} {interval} of the answers are right, and the lower end must reach {accuracy:.1%}"
 
 
-#: What to try after a failed test.
+#: What to try after a failed test, or if no paths were found.
 ADVICE = {
     "rows": "attention of these rows outside the paths interferes: try another --null, or roles for more positions",
     "live": "something outside these paths determines where they attend: try another --null, or --alternatives",
     "average": "heads outside the circuit do part of the work: try another --null, or more --alternatives",
-    "circuit": "ideal patterns on these paths do not give every answer: try another --null, or more sequences "
-    "(--discovery)",
+    "circuit": "ideal patterns do not give every answer: try another --null, or more sequences (--discovery)",
+    "paths": "try another --null, or more sequences (--discovery)",
 }

@@ -139,8 +139,8 @@ def attends(found: Found, roles: Sequence[str], beside: Sequence[Found], inducti
     rule = f", {RULES[found.hypothesis]}" if found.hypothesis in RULES else ""
     if found.is_asleep:
         target, rule = f"{target} in the circuit, but the full model does not use this path", ""
-    has_heads = path.head > 0 or any(other.path.head > 0 for other in beside)
-    head, kind = f"head {path.head}, " * has_heads, ", an induction head" * (path in induction and not found.is_asleep)
+    head = f"head {path.head}, " if path.head > 0 or any(other.path.head > 0 for other in beside) else ""
+    kind = ", an induction head" * (path in induction and not found.is_asleep)
     return f"{role_words(path.query, roles)} attends to {target}{rule} ({head}{strengths([found])}{kind})"
 
 
@@ -216,17 +216,13 @@ def unnamed(circuit: Circuit) -> list[str]:
 
 
 #: The tests in which the circuit's attention is computed by the model, with what becomes of everything else.
-LIVE_TESTS = {
-    "live": "all but its paths null",
-    "rows": "all but their rows null",
-    "average": "all other heads mean-ablated",
-}
+LIVE = {"live": "all but its paths null", "rows": "all but their rows null", "average": "all other heads mean-ablated"}
 
 
 def loss_words(circuit: Circuit) -> str:
     """The circuit's loss in every test, beside the full model's loss and the loss with every head null."""
     loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
-    live = listed(f"{loss[test]} with {words}" for test, words in LIVE_TESTS.items() if test in loss)
+    live = listed(f"{loss[test]} with {words}" for test, words in LIVE.items() if test in loss)
     return " ".join(
         [
             f"The circuit's loss is {loss['circuit']} with every pattern set by hand. With its attention as computed, "
@@ -343,9 +339,9 @@ def takeover_words(circuit: Circuit) -> list[str]:
     alone = [path_name(path) for path in circuit.spared if path not in with_takeover]
     is_news = alone and circuit.completeness.claim == "proven"  # otherwise `others` gives it as the reason
     takers = [f"{takeover} ({kinds[takeover.kind]})." for takeover in circuit.takeovers]
-    if not is_news:
-        return takers
-    return [*takers, f"Without {listed(alone, last='or')} alone the full model's loss stays below the threshold."]
+    if is_news:
+        takers.append(f"Without {listed(alone, last='or')} alone the full model's loss stays below the threshold.")
+    return takers
 
 
 # Symbols --------------------------------------------------------------------------------------------------------------

@@ -92,11 +92,7 @@ def text(depth: Depth) -> Iterator[str]:
         yield "shuffled facts: this is the number for the worst order; the schedule is for nearest_first"
     yield f"\n{ATTAINED}\n{drawing(depth.schedule, console().width)}"
     reached = ", ".join(f"e{piece}" for piece in proof.query_reach)
-    how = (
-        "every position attends to all that it sees"
-        if proof.kind == "reach"
-        else "each layer doubles what a position holds"
-    )
+    how = "all positions attend to all they see" if proof.kind == "reach" else "each layer doubles what positions hold"
     yield ""
     yield f"Why {count(proof.layers, 'layer')} cannot: the answer is piece e{proof.needed}, and even if {how},"
     yield f"  the last piece that the query holds is {reached} (before the first layer and after each)."
