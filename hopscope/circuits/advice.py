@@ -1,8 +1,8 @@
-"""Advice where no circuit is found: a path leads to a role, so what no role names, or names too loosely, has none.
+"""Which roles to add or refine where no circuit is found: a path can only lead to positions that a role names.
 
-Told is what can be measured of the model as it is: how much attention of the rows that matter falls on no path, and
-where that is, as a position or from where one attends (a role that could be given); and which path leads to several
-positions at once, in how many sequences.
+Everything is measured on the full model. For the rows that matter, it is the share of attention that falls on no path,
+and which positions get it, absolute or relative (a role that could be added). For their main paths, it is the share of
+sequences in which one path leads to several positions at once.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, TokenTask
 
-TOLD = 3  # most rows that are named
-NAMED = 0.99  # share of the answers that are asked where a role is, below which that is the matter (ours)
-UNNAMED = 0.5  # share of a row's attention on no path that is worth a word (ours)
-SUGGESTED = 0.75  # of that, which must fall where a role is suggested (ours)
-LOOSE = 0.1  # share of the sequences in which a path leads to several positions that is worth a word (ours)
+LISTED = 3  # most rows that are named
+NAMED = 0.99  # with a smaller share of targets at positions with a role, that is the advice (ours)
+UNNAMED = 0.5  # a row is named if a larger share of its attention is on no path (ours)
+SUGGESTED = 0.75  # least share of that attention at the positions for which a role is suggested (ours)
+LOOSE = 0.1  # a path is named if it leads to several positions in a larger share of sequences (ours)
 
 
 def advice(exam: Exam) -> str:
-    """What may be the matter, the first of these: answers, or attention, where no role is; roles that fit several."""
+    """The first that applies: targets without a role, attention to positions without a role, or ambiguous roles."""
     return unasked(exam) or unnamed(exam) or loose(exam)
 
 
 def unasked(exam: Exam) -> str:
-    """Answers that are asked at positions without a role."""
+    """Advice if targets are at positions without a role; else empty."""
     batch, task = exam.data.batch, exam.task
     held = batch.searched.held().any(1)[:, task.query_positions]
     asked = (batch.targets != NOT_ASKED).any(-1) if isinstance(task, TokenTask) else torch.ones_like(held)
     named = float((held & asked).sum() / asked.sum())
     if named > NAMED:
         return ""
-    return f"only {named:.0%} of the answers are asked at positions with a role: try roles for the others"
+    return f"only {named:.0%} of the targets are at positions with a role: try roles for the others"
 
 
 def rows_that_matter(exam: Exam) -> list[Row]:
-    """Rows with a role without any of which the model fails."""
+    """Rows of a role that the model needs: silencing the row alone takes its loss to the threshold or above."""
     every = exam.data.ground.rows
     return [row for row in every if row.query != NO_ROLE and exam.effects.get(row, 0.0) >= exam.threshold]
 
 
 def unnamed(exam: Exam) -> str:
-    """Rows that matter and look at positions without a role, by how much and where; the most so first."""
-    found = [(-share, row, where) for row in rows_that_matter(exam) for share, where in off_paths(exam, row)]
-    if not found:
+    """Advice if rows that matter attend to positions without a role, the largest shares first; else empty."""
+    rows = [(-share, row, where) for row in rows_that_matter(exam) for share, where in off_paths(exam, row)]
+    if not rows:
         return ""
-    looks = "; ".join(f"{-share:.0%} of {row}{where}" for share, row, where in sorted(found)[:TOLD])
-    return f"where heads look has no role ({looks}): try roles for these positions"
+    shares = "; ".join(f"{-share:.0%} of {row}{where}" for share, row, where in sorted(rows)[:LISTED])
+    return f"heads attend to positions without a role ({shares}): try roles for these positions"
 
 
 def off_paths(exam: Exam, row: Row) -> Iterator[tuple[float, str]]:
-    """The share of a row's attention that falls on none of its paths, if that is much, and where it falls."""
+    """The share of a row's attention that falls on none of its paths, and on which positions; nothing if small."""
     ground = exam.data.ground
     named = [ground.entries(path) for path in ground.paths_in(row)]
     no_path = ground.entries(row) & ~torch.stack([torch.zeros_like(ground.entries(row)), *named]).any(0)
@@ -72,7 +72,7 @@ def off_paths(exam: Exam, row: Row) -> Iterator[tuple[float, str]]:
 
 
 def places(ground: Ground) -> Iterator[tuple[str, Bool[Tensor, "batch query key"]]]:
-    """Where a role could be: from simple to complex, in words and as entries of a pattern."""
+    """Positions for which a role could be added, in words and as entries of a pattern; simple ones first."""
     n, device = len(ground.sees), ground.sees.device
     keys = torch.arange(n, device=device)
     for position in range(n):
@@ -80,23 +80,21 @@ def places(ground: Ground) -> Iterator[tuple[str, Bool[Tensor, "batch query key"
     for by in range(1, n):
         yield f"{by} position{'s' * (by > 1)} back", keys[:, None] - keys == by
     same = equal_symbols(ground.batch)
-    yield "where the own symbol stands again", same & (keys[:, None] != keys)
-    yield "behind where the own symbol stands", same.roll(1, 2) & (keys > 0)
+    yield "at other positions with the same symbol", same & (keys[:, None] != keys)
+    yield "right after positions with the same symbol", same.roll(1, 2) & (keys > 0)
 
 
 def loose(exam: Exam) -> str:
-    """Paths that matter and lead to several positions at once; by hand these get equal parts of the attention."""
-    found = sorted((-share, path) for row in rows_that_matter(exam) for share, path in ambiguous(exam, row))
-    if not found:
+    """Advice if main paths lead to several positions at once, which by hand get equal attention; else empty."""
+    paths = sorted((-share, path) for row in rows_that_matter(exam) for share, path in ambiguous(exam, row))
+    if not paths:
         return ""
-    fits = listed(f"{path} in {-share:.0%}" for share, path in found[:TOLD])
-    return (
-        f"a path leads to several positions at once in many of the sequences ({fits}): try roles that tell them apart"
-    )
+    shares = listed(f"{path} in {-share:.0%}" for share, path in paths[:LISTED])
+    return f"a path leads to several positions at once in many sequences ({shares}): try roles that tell them apart"
 
 
 def ambiguous(exam: Exam, row: Row) -> Iterator[tuple[float, Path]]:
-    """A row's main path, with the share of sequences in which it leads from one position to several."""
+    """A row's main path and the share of sequences in which it leads from one position to several, if that is large."""
     ground, strengths = exam.data.ground, exam.data.strengths
     path = max(ground.paths_in(row), key=lambda path: strengths[path], default=None)
     if path is not None and path.chain == "same" and strengths[path] >= MOST:

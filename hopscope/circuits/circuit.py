@@ -1,4 +1,4 @@
-"""A circuit as it is found, told and stored: `circuit.json`."""
+"""The result of a search, `Circuit`, and its file, `circuit.json`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Found:
     """A path of a circuit.
 
     Attributes:
-        path: which.
-        strength: mean attention on it in the model as it is, 0–1.
-        hypothesis: the rule by which its row was replaced.
-        bits: that rule's description length; None where no rule fits.
-        removal_loss: loss of the circuit without it, heads live: all that is not in the circuit is null.
-        silenced_loss: loss of the whole model when this path alone is null.
-        removals: losses of the circuit without it, by test (`Circuit.losses`): `live` is removal_loss, the others
-            are of few sequences.
-        use: how far the model's outputs move when this path alone is null; 1: as far as with every head idle.
+        path: layer, head and roles.
+        strength: mean attention on it in the full model, 0–1.
+        hypothesis: the simplest rule that can replace its row (docs/circuits.md, stage 5).
+        bits: that rule's description length; None if no rule fits.
+        removal_loss: live loss of the circuit without this path: the other paths as computed, all else null.
+        silenced_loss: loss of the full model when this path alone is null.
+        removals: losses of the circuit without it, by test (`Circuit.losses`). `live` is removal_loss; the others may
+            be measured on fewer sequences.
+        use: how far the model's outputs move when this path alone is null; 1 is as far as with every head null.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class Found:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether the model as it is does not use it."""
+        """Whether the full model does not use it: both strength and use are below 0.01 (`hopscope.circuits.use`)."""
         return sleeps(self.strength, self.use)
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,18 +63,19 @@ class Found:
         }
 
 
-#: Of a circuit: no set of fewer units suffices; no proper subset; not without any one unit; not without some unit.
+#: What does not suffice: any set of fewer units (cardinal); any proper subset (subset); the circuit without any one
+#: unit (local); or without some units, while other removals are undecided (quasi).
 Minimality = Literal["cardinal", "subset", "local", "quasi"]
 
 
 @dataclass(frozen=True)
 class Completeness:
-    """What is claimed of circuits that are not listed.
+    """What is claimed about circuits that are not listed.
 
     Attributes:
         claim: `proven`, there are none of up to `size` units; `searched`, none were found; or `not claimed`.
-        how: it was searched, or why nothing is claimed.
-        size: units of the smallest circuit, up to which all sets were tried, for a proof.
+        how: how the search was made, or why nothing is claimed.
+        size: for a proof, the number of units of the smallest circuit: all sets of up to so many were tried.
     """
 
     claim: Literal["proven", "searched", "not claimed"]
@@ -86,18 +87,18 @@ class Completeness:
 
 
 LOG = "hypotheses.jsonl"
-#: Where no circuit was accepted.
+#: The claim if no circuit was accepted.
 UNCLAIMED = Completeness("not claimed", "no circuit was accepted")
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A minimal circuit that passed its trial.
+    """A minimal circuit that passed every test.
 
     Attributes:
-        paths: of it, in order.
-        rows: that it needs whole, in order.
-        losses: on report data: `circuit`, all by hand, `live`, `rows` and `average`.
+        paths: sorted.
+        rows: the rows that it needs whole, sorted.
+        losses: on the report's sequences, by test: `circuit` (by hand), `live`, `rows` and `average`.
     """
 
     paths: tuple[Path, ...]
@@ -111,30 +112,30 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Circuit(Judged):
-    """What discovery found.
+    """The result of a search.
 
     Attributes:
         paths: of the chosen circuit.
         rows: rows that it needs whole, if any: of positions without a role, or where no path has most of the attention.
-        losses: on report data: `model` as it is; `circuit`, all patterns by hand; `live`, the circuit as computed
-            and all else null; `rows`, the same with its rows whole; `average`, the circuit as computed and all other
-            heads at their average, where the model allows it; `null`, everything null.
-        hop_losses: partial losses, of the same.
+        losses: on the report's sequences: `model`, the full model; `circuit`, every pattern by hand; `live`, the
+            circuit as computed and all else null; `rows`, the same with its rows whole; `average`, the circuit as
+            computed and all other heads mean-ablated, where the model allows it; `null`, every head null.
+        hop_losses: partial losses, by the same names.
         verdict: `circuit`, `partial` or `none` (`hopscope.circuits.verdict`).
-        reason: in words, why, and what to try.
+        reason: the reason for the verdict in words, and what to try.
         threshold: the loss below which a circuit is accepted.
-        listed: all minimal circuits found, the chosen one first; each passed the same tests, none holds another.
-        completeness: what is claimed of others.
-        protocol: data sizes, seeds, null, numbers of forwards: all that the numbers depend on.
+        listed: all minimal circuits found, the chosen one first. Each passed the same tests, and none contains another.
+        completeness: what is claimed about circuits that are not listed.
+        protocol: data sizes, seeds, null, numbers of forward passes: all that the numbers depend on.
         supplies: for each path the earlier ones that feed its query, key and value.
-        accuracies: of the same: the share of right answers.
-        takeovers: what does a path's work when that is silenced.
-        family: of which it is one, where there are too many circuits to list.
-        spared: paths without whose rows the model does as well.
-        spare: of a circuit with the verdict `none`, number of further paths without which the loss is the same.
-        missed: rows beside it that are missed at their average, if it is refused for that.
-        intact: rows beside it that the null leaves as they are, though the model needs them.
-        minimality: of an accepted circuit, what was tried on samples (`hopscope.circuits.completeness.minimality`).
+        accuracies: shares of right answers, by the names of `losses`.
+        takeovers: for paths that the model can spare, the paths that take over.
+        family: the family of the circuit, where there are too many to list.
+        spared: paths without whose rows the full model's loss stays below the threshold.
+        spare: with the verdict `none`, the number of further paths that were tried, without which no loss is higher.
+        missed: rows outside it whose mean ablation makes it fail, if it is refused for that.
+        intact: rows outside it that the null leaves unchanged, though the model needs them.
+        minimality: of an accepted circuit, its level, tested on samples (`hopscope.circuits.completeness.minimality`).
         log: every hypothesis tried.
     """
 
@@ -166,12 +167,12 @@ class Circuit(Judged):
 
     @property
     def asleep(self) -> list[Path]:
-        """Its paths that the model as it is does not use."""
+        """Its paths that the full model does not use."""
         return [found.path for found in self.paths if found.is_asleep]
 
     @property
     def unit(self) -> float:
-        """What losses are small beside: that with every head idle, where it is below 1."""
+        """The scale of losses: the absolute loss with every head null, at most 1."""
         return min(1.0, abs(self.losses["null"].mean)) if "null" in self.losses else 1.0
 
     @property
@@ -181,22 +182,22 @@ class Circuit(Judged):
 
     @property
     def backbone(self) -> list[Path]:
-        """Paths that every circuit found has."""
+        """Paths that every listed circuit has."""
         return sorted(frozenset.intersection(*self.alternatives)) if self.listed else []
 
     @property
     def interchangeable(self) -> list[Path]:
-        """Paths that some circuits found have, and others do without."""
+        """Paths that some listed circuits have and others do not."""
         return sorted(frozenset[Path]().union(*self.alternatives) - {*self.backbone})
 
     @property
     def interchangeable_rows(self) -> list[Row]:
-        """Whole rows that some circuits found have, and others do without."""
+        """Whole rows that some listed circuits have and others do not."""
         every = {row for one in self.listed for row in one.rows}
         return sorted(row for row in every if any(row not in one.rows for one in self.listed))
 
     def as_dict(self) -> dict[str, Any]:
-        """As in circuit.json (docs/contracts.md), without the log."""
+        """The content of circuit.json (docs/contracts.md), without the log."""
         return {
             "paths": [found.as_dict() for found in self.paths],
             "unnamed_rows": [str(row) for row in self.rows],
@@ -222,16 +223,20 @@ class Circuit(Judged):
         }
 
     def files(self, **more: Any) -> dict[str, bytes]:
-        """By name circuit.json, with further entries, and the proof log."""
+        """The contents of circuit.json, with `more` entries, and of the proof log, by file name."""
         log = "".join(json.dumps(line) + "\n" for line in self.log)
         return {"circuit.json": to_json(self.as_dict() | more), LOG: log.encode()}
 
     def save(self, folder: Files, **more: Any) -> list[Files]:
-        """Write circuit.json, and the proof log as hypotheses.jsonl. Raises CannotSave, Damaged (the manifest).
+        """Write circuit.json, and the proof log as hypotheses.jsonl.
 
         Args:
-            folder: where to; made if it is not there.
+            folder: the target folder; made if it does not exist.
             more: further entries of circuit.json.
+
+        Raises:
+            CannotSave: a file cannot be written.
+            Damaged: the folder's manifest cannot be read.
         """
         return write_listed(folder, self.files(**more))
 

@@ -1,4 +1,4 @@
-"""The report on a search: everything once more on fresh sequences, the verdict, and what is measured of each path."""
+"""The report on a search: every test on fresh sequences, the verdict, and the measurements of each path."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from hopscope.circuits.use import ASLEEP, left_intact, use_of
 from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
-FEW = 64  # of the report's sequences, for what is asked of single paths and is far from what it must be (ours)
-CERTIFIED = 32  # of these, for certificates (ours)
-TOLD = 3  # most rows that are named
-OPTION = re.compile(r"--([a-z]+)")  # a setting, as the command line has it
+FEW = 64  # of the report's sequences, which suffice for single paths that are far from their threshold (ours)
+CERTIFIED = 32  # of these, for path patching (ours)
+LISTED = 3  # most rows that are named
+OPTION = re.compile(r"--([a-z]+)")  # a setting, as an option of the command line
 
 
 class Report:
-    """From what a search came to, to a circuit."""
+    """Turns the sets of units that a search found into a `Circuit`."""
 
     def __init__(self, exam: Exam, suffices: Sufficiency):
         self.exam, self.suffices = exam, suffices
-        self.blames_paths = False  # a good model's paths fell short: others may not
+        self.blames_paths = False  # the model has solved its task and the set fails: another set may pass
 
     def refused(self, units: Units, why: str) -> Circuit:
-        """What is told of a set that no search has found to be minimal."""
+        """The report on a set that was not shown to be minimal."""
         return self.circuit([units], Completeness("not claimed", why), minimal=False)
 
     def circuit(self, circuits: Sequence[Units], claim: Completeness, minimal: bool = True) -> Circuit:
-        """The first of several minimal circuits that passes its trial, or the first of all."""
+        """The report on the first of several circuits that passes every test, or on the very first."""
         exam = self.exam
         exam.watch("validating on fresh data")
         chosen, trial = self.first_fit(circuits)
         self.blames_paths = trial.solved() and trial.gap.low > 0 and not trial.fits()
         bound = max(exam.threshold, exam.whole.mean * 1.05)
-        few = minimal or len(chosen) <= LARGE  # of many that are refused in any case less is told
+        few = minimal or len(chosen) <= LARGE  # a large set that is refused in any case is measured in less detail
         rules = choose_rules(exam, chosen, bound) if few else {}
         paths, unsolved = paths_of(chosen), exam.task.unsolved_advice
         on = exam.report if few else self.few
@@ -84,7 +84,7 @@ class Report:
         )
 
     def compared(self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness) -> dict[str, Any]:
-        """What is told of an accepted circuit beside others: which there are, and what the model does without."""
+        """The fields that compare an accepted circuit with others: alternatives, takeovers, family, minimality."""
         others, failed = self.validated([one for one in circuits if one != chosen.units])
         spared, every = spared_paths(self.exam, chosen.paths), [one.units for one in (chosen, *others)]
         takeovers = find_takeovers(self.exam, spared, every)
@@ -99,7 +99,7 @@ class Report:
         }
 
     def first_fit(self, circuits: Sequence[Units]) -> tuple[Units, Trial]:
-        """The first circuit that passes every test; else the first of all."""
+        """The first circuit that passes every test, with its trial; if none does, the first."""
         first = circuits[0], self.trial(circuits[0])
         trials = itertools.chain([first], ((other, self.trial(other)) for other in circuits[1:]))
         return next((one for one in trials if one[1].fits()), first)
@@ -107,46 +107,53 @@ class Report:
     def narrowed(
         self, units: Units, trial: Trial, measured: tuple[Found, ...], rules: dict[Row, Hypothesis], on: Evaluator
     ) -> tuple[Units, Trial, tuple[Found, ...]]:
-        """Of a set that does not suffice only the paths that are missed live, if without the rest no loss is higher."""
+        """Reduce an insufficient set to the paths whose removal raises the live loss.
+
+        The set stays as it is if any loss is higher without the other paths.
+        """
         missed = {one.path for one in measured if one.removal_loss > trial.losses["live"].high}
         if not missed or len(missed) == len(measured):
             return units, trial, measured
         few = frozenset[Row | Path](missed).union(rows_of(units))
         fewer = self.trial(few)
         worse = any(fewer.losses[test].mean > trial.losses[test].high for test in trial.tests)
-        if worse or (fewer.solved() and fewer.fits()):  # the search has not asked whether that is minimal
+        if worse or (fewer.solved() and fewer.fits()):  # the search has not tested whether the smaller set is minimal
             return units, trial, measured
         return few, fewer, self.measured(sorted(missed), few, rules, fewer, on)
 
     def trial(self, units: Units) -> Trial:
-        """The model, the circuit in every test, and the null, on report data."""
+        """Run the model, the circuit in every test, and the null, on report data."""
         exam = self.exam
-        asked = {test: exam.tests[test](units) for test in TESTS if test in exam.tests}
-        changes: dict[str, Change] = {"model": AsIs(), **asked, "null": Hard(null=exam.settings.null)}
+        tests = {test: exam.tests[test](units) for test in TESTS if test in exam.tests}
+        changes: dict[str, Change] = {"model": AsIs(), **tests, "null": Hard(null=exam.settings.null)}
         return on_trial(exam.task, changes, (on.accounts for on in self.rounds()), exam.settings.strict)
 
     def rounds(self) -> Iterator[Evaluator]:
-        """Report data; then further sequences, each time as many as were seen."""
+        """The report's sequences; then further ones, each time as many as before in all."""
         yield self.exam.report.prepared()
         others = self.exam.more_to_report_on(MORE)
         one = max(1, len(others.batch) // MORE)
         yield from (others.part(slice(*ends)) for ends in ((0, one), (one, 3 * one), (3 * one, None)))
 
     def missed(self, units: Units, trial: Trial) -> list[str]:
-        """The rows that a circuit clearly lacks, though it passes all else, at their average; the most missed first."""
+        """At most `LISTED` rows whose mean ablation makes a circuit fail that passes every other test.
+
+        A row counts if keeping it lowers the loss by at least a quarter of what is above the threshold; the largest
+        effects come first.
+        """
         fails = [test for test in trial.tests if not trial.passes(test)]
         if fails != ["average"] or trial.losses["average"].low < trial.demands.loss:
             return []
-        self.exam.watch("looking for what is missed at its average")
+        self.exam.watch("looking for rows whose mean ablation makes the circuit fail")
         others = [row for row in self.few.ground.rows if row not in {*map(row_of, units)}]
         losses = self.few.losses(map(self.exam.at_average, [units, *(units | {row} for row in others)]))
         lacking = losses[0].mean - trial.demands.loss
         helps = {row: losses[0].mean - loss.mean for row, loss in zip(others, losses[1:], strict=True)}
         best = sorted((row for row in others if helps[row] >= lacking / 4 > 0), key=lambda row: (-helps[row], row))
-        return [str(row) for row in best[:TOLD]]
+        return [str(row) for row in best[:LISTED]]
 
     def intact(self, units: Units) -> list[Row]:
-        """The rows beside a circuit that the null leaves as they are, though the model needs them."""
+        """The rows outside a circuit that the null leaves unchanged, though the model needs them."""
         exam, own = self.exam, {*map(row_of, units)}
         beside = [row for row in exam.data.ground.rows if row not in own]
         return left_intact(exam.half, beside, exam.settings.null, exam.identity, exam.threshold)
@@ -157,7 +164,7 @@ class Report:
         return self.exam.report.part(slice(0, FEW))
 
     def validated(self, others: Sequence[Units]) -> tuple[list[Alternative], int]:
-        """Those of the other circuits that stand the same trial, with their losses; and how many do not."""
+        """The other circuits that pass every test, with their losses; and the number of those that do not."""
         found: list[Alternative] = []
         for other in others:
             trial = self.trial(other)
@@ -169,7 +176,7 @@ class Report:
     def measured(
         self, paths: Sequence[Path], units: Units, rules: dict[Row, Hypothesis], trial: Trial, on: Evaluator
     ) -> tuple[Found, ...]:
-        """Every path with its strength, its hypothesis, its use, and what leaving it out costs in every test."""
+        """Every path with its strength, hypothesis and use, and the loss in every test without it."""
         self.exam.watch("leaving out each path in turn")
         exam, without = self.exam, [units - {path} for path in paths]
         left_out: dict[str, list[Loss]] = {}
@@ -193,13 +200,13 @@ class Report:
         return tuple(found)
 
     def certificates(self, units: Units) -> tuple[Supply, ...]:
-        """Why each path attends where it does, on a part of the report data."""
-        self.exam.watch("asking what feeds each path")
+        """The earlier paths that feed each path, by path patching, on a part of the report data."""
+        self.exam.watch("finding what feeds each path")
         on = self.few.part(slice(0, CERTIFIED))
         return tuple(certify(on, sorted(units, key=str), self.exam.settings.null, self.exam.identity))
 
     def protocol(self) -> dict[str, Any]:
-        """All that the numbers depend on."""
+        """The settings and counts that the numbers depend on."""
         return {
             **self.exam.settings.as_dict(),
             "threshold of the search": {"loss": self.exam.threshold, "accuracy": self.exam.accuracy},
@@ -219,20 +226,29 @@ class Report:
 
 
 def listed(units: Units, trial: Trial) -> Alternative:
-    """A circuit that stood its trial, as it is listed."""
+    """A circuit with the losses of its trial, as an entry of `Circuit.listed`."""
     losses = {test: trial.losses[test] for test in trial.tests}
     return Alternative(tuple(paths_of(units)), tuple(rows_of(units)), losses)
 
 
 def claimed(claim: Completeness, listed: Sequence[Units], spared: Sequence[Path], failed: int) -> Completeness:
-    """What may be claimed of other circuits in the end, where some that were found failed on the report's sequences."""
+    """The claim about other circuits after the report.
+
+    It is weakened if sets failed on the report's sequences, or if the model can spare a path of every circuit found.
+
+    Args:
+        claim: of the search.
+        listed: the circuits that passed.
+        spared: paths without which the model's loss stays below the threshold.
+        failed: number of circuits that passed in the search and failed in the report.
+    """
     if failed and claim.claim == "proven":
         undecided = (
-            f"{failed} of the sets that passed failed on the report's sequences, so what is at the threshold is open"
+            f"{failed} of the sets that passed failed on the report's sequences, so sets at the threshold are undecided"
         )
         claim = Completeness("searched", f"{claim.how}; {undecided}")
     alone = [path for path in spared if all(path in units for units in listed)]
     if alone and claim.claim != "proven":
-        told = ", ".join(map(str, alone))
-        return Completeness("not claimed", f"the model does without {told}, but no circuit that was found does")
+        paths = ", ".join(map(str, alone))
+        return Completeness("not claimed", f"the model does without {paths}, but every circuit that was found has it")
     return claim

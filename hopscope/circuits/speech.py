@@ -1,4 +1,4 @@
-"""Parts of the sentences about circuits: numbers, ranges, and paths in their short form."""
+"""Parts of sentences about circuits: numbers, ranges, and the short names of heads and paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: `0 and 5–11`; two in a row are not worth a dash."""
+    """Numbers as ranges, such as `0 and 5–11`; a range has three numbers or more."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][-1] + 1:
@@ -24,7 +24,7 @@ def spans(numbers: Iterable[int]) -> str:
 
 
 def unused_layers(used: Iterable[int], n_layers: int) -> str:
-    """`Layers 0 and 5–11 are not used.`; empty where all are."""
+    """`Layers 0 and 5–11 are not used.`; empty if every layer is used."""
     idle = sorted(set(range(n_layers)) - set(used))
     if not idle:
         return ""
@@ -32,7 +32,7 @@ def unused_layers(used: Iterable[int], n_layers: int) -> str:
 
 
 def digits(loss: float, of: float = 1.0) -> str:
-    """A loss with two digits that count: `0.60`, `0.0024`, `12`; what is below a millionth `of` the unit is `0`."""
+    """A loss with two significant digits: `0.60`, `0.0024`, `12`; `0` if it is below a millionth of the unit `of`."""
     if abs(loss) < 1e-6 * of:
         return "0"
     return f"{loss:#.2g}".rstrip(".") if abs(loss) < 100 else f"{loss:.0f}"
@@ -44,22 +44,25 @@ def count(n: int, noun: str) -> str:
 
 
 def times(n: int) -> str:
+    """`twice`, `three times`, `12 times`."""
     return "twice" if n == 2 else f"{COUNTS[n] if n < len(COUNTS) else n} times"
 
 
 def do(things: Sequence[object]) -> str:
+    """The verb for so many things."""
     return "does" if len(things) == 1 else "do"
 
 
 def head_of(path: Path) -> str:
+    """`L1H0`."""
     return f"L{path.layer}H{path.head}"
 
 
-def told(path: Path) -> str:
-    """A path in its short form, with an arrow at which no line breaks; `Path.parse` reads it too."""
+def path_name(path: Path) -> str:
+    """A path as `L1H0 query→value[1]`, with an arrow at which no line breaks. `Path.parse` reads it, too."""
     return str(path).replace("->", "→")
 
 
 def arrow(path: Path) -> str:
-    """A path without its head."""
+    """A path without its head: `query→value[1]`."""
     return f"{path.query}→{path.key}" + (" of other chains" if path.chain == "other" else "")

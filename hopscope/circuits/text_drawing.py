@@ -1,7 +1,8 @@
 """A circuit drawn in characters, for terminals, logs and `print`: roles side by side, layers one above the other.
 
-As in the pictures, time runs upwards. A line goes up from each role for as long as a head reads or writes there; an
-arrow leads from the role that a head reads to the role that it writes to. What is too wide to be drawn is listed.
+As in the pictures, time runs upwards. A line goes up from each role as far as the last layer that reads or writes
+there. An arrow leads from the role that a head reads to the role that it writes to. A circuit too wide to be drawn is
+listed instead.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from hopscope.problem.paths import Path
 if TYPE_CHECKING:
     from hopscope.circuits.units import Unit  # with which PyTorch comes
 
-WIDTH = 80  # characters, where nobody says
+WIDTH = 80  # characters, by default
 MARGIN = 9  # for the layers' names
-NARROWEST, WIDEST = 6, 14  # from one role to the next
-TALLEST = 4  # lines of roles' names
+NARROWEST, WIDEST = 6, 14  # characters from one role to the next
+TALLEST = 4  # most lines for the names of roles
 LAST = "each", "query"  # roles that stand at the right
 LISTED = 16  # most paths of a layer that are listed
 
-#: How to read what a drawing holds, by the character.
+#: The legend of a drawing, by the character that calls for it.
 LEGEND = {
     "┄": "Dotted: reads from other chains.",
     "@": "@: reads at its own role.",
-    "#": "#: a whole row, wherever it looks.",
+    "#": "#: a whole row, wherever it attends.",
 }
 
 
 def drawing(units: Iterable[Unit], width: int = WIDTH) -> str:
-    """The circuit as lines of at most `width` characters; empty where it has no unit.
+    """The circuit as lines of at most `width` characters; empty if it has no unit.
 
     Args:
-        units: its paths, and rows that it needs whole.
-        width: from 40.
+        units: its paths, and the rows that it needs whole.
+        width: in characters, at least 40.
     """
     every = sorted(units, key=lambda unit: (unit.layer, unit.head, [*map(place, ends_of(unit))], str(unit)))
     names = sorted({role for unit in every for role in ends_of(unit)}, key=place)
@@ -59,18 +60,18 @@ def drawing(units: Iterable[Unit], width: int = WIDTH) -> str:
 
 
 def ends_of(unit: Unit) -> tuple[str, ...]:
-    """The roles that a unit touches, the one that reads first."""
+    """The roles of a unit: the attending one first, then, of a path, the attended one."""
     return (unit.query, unit.key) if isinstance(unit, Path) else (unit.query,)
 
 
 def place(role: str) -> tuple[int, int, str]:
-    """Where a role stands: facts and relations by their numbers, the query last."""
+    """The sort key of a role: facts and relations by their numbers, the query last."""
     number = re.search(r"\d+", role)
     return LAST.index(role) if role in LAST else -1, int(number[0]) if number else 0, role
 
 
 def named(at: Mapping[str, int], width: int) -> list[str]:
-    """The names under their columns, on as few lines as hold them; none where too many would be needed."""
+    """The names under their columns, on as few lines as possible; no line if more than `TALLEST` would be needed."""
     for tall in range(1, TALLEST + 1):
         lines = [[" "] * width for _ in range(tall)]
         for n, (name, column) in enumerate(at.items()):
@@ -87,7 +88,7 @@ def named(at: Mapping[str, int], width: int) -> list[str]:
 
 
 def packed(units: Iterable[Unit], at: Mapping[str, int]) -> Iterator[list[tuple[int, str]]]:
-    """A layer's arrows in lines, each with where it begins; short ones lowest, none over another."""
+    """A layer's arrows in lines without overlap, each with its first column; short arrows in the lowest line."""
     left = sorted((arrow_of(unit, at) for unit in units), key=lambda one: (len(one[1]), one))
     while left:
         line: list[tuple[int, str]] = []
@@ -99,7 +100,7 @@ def packed(units: Iterable[Unit], at: Mapping[str, int]) -> Iterator[list[tuple[
 
 
 def arrow_of(unit: Unit, at: Mapping[str, int]) -> tuple[int, str]:
-    """A unit's characters, and the column of the first."""
+    """The first column of a unit's arrow, and its characters."""
     if not isinstance(unit, Path):
         return at[unit.query], f"#H{unit.head}"
     dash, (x0, x1) = ("─" if unit.chain == "same" else "┄"), (at[unit.key], at[unit.query])
@@ -133,7 +134,7 @@ def listing(units: Iterable[Unit], width: int) -> Iterator[str]:
 
 
 def wiring(unit: str, kept: Iterable[str], width: int = WIDTH) -> str:
-    """A circuit of components from the logits down: of edges who reads what, of nodes which each layer keeps."""
+    """A circuit of components from the logits down: for edges what each reads, for nodes what each layer keeps."""
     reads: dict[str, list[str]] = {}
     for one in sorted(kept, key=lambda one: (depth_of(one), one)):
         source, _, reader = one.partition("->")
@@ -148,11 +149,11 @@ def wiring(unit: str, kept: Iterable[str], width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
-#: Where the logits stand, after all layers.
+#: The depth of the logits, after all layers.
 LOGITS = 1_000_000
 
 
 def depth_of(node: str) -> int:
-    """A component's layer; before all layers is the input."""
+    """A component's layer; −1 for the input."""
     number = re.search(r"\d+", node)
     return int(number[0]) if number else {"input": -1}.get(node, LOGITS)

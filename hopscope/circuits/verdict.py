@@ -1,12 +1,12 @@
-"""The verdict on a circuit: what it is asked for, on sequences that the search has not seen, and the words for it.
+"""The verdict on a circuit, on sequences that the search has not seen, and the reason in words.
 
-`circuit` needs five things: a model that has solved its task, by loss and by accuracy; a gap between the model and the
-same with every head idle; at least one path; every test; and paths that the model uses (`hopscope.circuits.use`). The
-tests: all patterns by hand (paper, appendix E); live, all but the circuit being null (ours), as its paths alone and as
-their whole rows; and live with all other heads at their average, where a model lets heads' outputs be replaced
-(`hopscope.circuits.averages`). Losses count by the worse end of their 95 % intervals. `partial` passed by hand or live,
-or both while the search could not tell whether something can be left out, or is dormant. Thresholds are the task's
-(docs/contracts.md).
+The verdict `circuit` has five conditions: the model has solved its task, by loss and by accuracy; its loss is lower
+than with every head null; there is at least one path; every test is passed; and the model uses the paths
+(`hopscope.circuits.use`). The tests are: every pattern set by hand (paper, appendix E); live with all else null (ours),
+once with the paths alone and once with their whole rows; and live with all other heads mean-ablated, where a model lets
+the outputs of its heads be replaced (`hopscope.circuits.averages`). The worse end of a 95 % interval must be within the
+threshold. The verdict `partial` means that a circuit passed by hand or live; or passed everything, but is dormant or
+was not shown to be minimal. Thresholds are the task's (docs/contracts.md).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from hopscope.tasks.base import Task
 
 Verdict = Literal["circuit", "partial", "none"]
 C = TypeVar("C")
-STRICT = 0.01  # of what is between the model and the same idle, to be lost where somebody asks for it (ours)
-MORE = 7  # times as many sequences are drawn beside the first, where an interval holds its threshold
+STRICT = 0.01  # share of the gap between model and null that a circuit may lose under `strict` (ours)
+MORE = 7  # where an interval contains its threshold, up to so many times as many further sequences are drawn
 TESTS = {
-    "circuit": "with all patterns by hand",
-    "live": "as computed, all else null,",
-    "rows": "with their rows whole, all else null,",
-    "average": "as computed, all other heads at their average,",
+    "circuit": "with every pattern set by hand",
+    "live": "with its attention as computed and all else null",
+    "rows": "with its rows as computed and all else null",
+    "average": "with all other heads mean-ablated",
 }
 
 
 @dataclass(frozen=True)
 class Demands:
-    """What a task asks of a model and its circuits.
+    """The thresholds of a task for a model and its circuits.
 
     Attributes:
-        model_loss: the model must be below.
-        model_accuracy: and at least so accurate.
-        loss: a circuit must be below.
-        accuracy: and at least so accurate.
+        model_loss: the model's loss must be below it.
+        model_accuracy: the model must be at least so accurate, 0–1.
+        loss: a circuit's loss must be below it.
+        accuracy: a circuit must be at least so accurate, 0–1.
     """
 
     model_loss: float
@@ -49,7 +49,10 @@ class Demands:
 
     @classmethod
     def of(cls, task: Task, model: Account, null: Account, strict: bool = False) -> Demands:
-        """Of a task, by its model as it is, and idle; strictly, all but 1 % of what is between these must be kept."""
+        """The thresholds of a task, given the full model's results and those with every head null.
+
+        Under `strict` a circuit must also keep all but 1 % (`STRICT`) of the gap between these two.
+        """
         losses = [float(account.losses.mean()) for account in (model, null)]
         shares = [Share.of(account.hits).mean for account in (model, null)]
         loss, accuracy = task.circuit_threshold(*losses), task.circuit_accuracy(*shares)
@@ -61,15 +64,15 @@ class Demands:
 
 @dataclass(frozen=True)
 class Trial:
-    """The model, its circuit by hand and live, and the null, on fresh sequences; what is near its threshold, on more.
+    """Results of the model, of its circuit in every test, and of the null, on fresh sequences.
 
     Attributes:
-        losses: by name: model, circuit (by hand), live, rows (live, rows whole), average (live, all other heads at
-            their average; where the model allows it), null.
-        accuracies: of the same.
-        hop_losses: of the same.
-        gap: by how much null is worse than the model, sequence by sequence.
-        demands: of the task.
+        losses: by name: `model`; `circuit`, every pattern by hand; `live`; `rows`, live with whole rows; `average`,
+            live with all other heads mean-ablated, where the model allows it; `null`.
+        accuracies: shares of right answers, by the same names.
+        hop_losses: partial losses, by the same names.
+        gap: loss with every head null minus the model's loss, paired by sequence.
+        demands: the task's thresholds.
     """
 
     losses: dict[str, Loss]
@@ -96,25 +99,25 @@ class Trial:
         )
 
     def passes(self, test: str) -> bool:
-        """Whether the circuit passes one of them."""
+        """Whether the circuit passes one test (a key of `TESTS`)."""
         return self.losses[test].high < self.demands.loss and self.accuracies[test].low >= self.demands.accuracy
 
     @property
     def tests(self) -> list[str]:
-        """The tests that the circuit was put to."""
+        """The tests that were made."""
         return [test for test in TESTS if test in self.losses]
 
     def fits(self) -> bool:
-        """Whether the circuit passes all of them."""
+        """Whether the circuit passes every test that was made."""
         return all(map(self.passes, self.tests))
 
     def open(self) -> list[str]:
-        """What more sequences may tell otherwise: what is at its threshold, and the two that thresholds go by."""
-        asked = {"model": (self.demands.model_loss, self.demands.model_accuracy)}
-        asked |= dict.fromkeys(self.tests, (self.demands.loss, self.demands.accuracy))
+        """The names to run on more sequences: those at their threshold, with model and null, which set thresholds."""
+        thresholds = {"model": (self.demands.model_loss, self.demands.model_accuracy)}
+        thresholds |= dict.fromkeys(self.tests, (self.demands.loss, self.demands.accuracy))
         near = [
             name
-            for name, (loss, share) in asked.items()
+            for name, (loss, share) in thresholds.items()
             if self.losses[name].low < loss <= self.losses[name].high
             or self.accuracies[name].low < share <= self.accuracies[name].high
         ]
@@ -124,26 +127,26 @@ class Trial:
 def on_trial(
     task: Task, changes: Mapping[str, C], rounds: Iterable[Callable[[list[C]], list[Account]]], strict: bool = False
 ) -> Trial:
-    """Put a circuit on trial, on further sequences for what those seen leave open.
+    """Run every test of a circuit, and repeat those that are at their threshold on further sequences.
 
-    What is asked of it depends on the model's loss and on that with every head idle, of the same sequences.
+    The thresholds depend on the model's loss and on the loss with every head null, on the same sequences.
 
     Args:
-        task: which the model has learnt.
-        changes: the model, the circuit in every test and the null.
-        rounds: accounts of changes, each of other sequences.
-        strict: whether all but 1 % must be kept.
+        task: the task of the model.
+        changes: by name: the model, the circuit in every test, and the null.
+        rounds: functions that give the results of changes, each on other sequences.
+        strict: whether a circuit must keep all but 1 % of the gap between model and null.
     """
     accounts: dict[str, Account] = {}
     names = list(changes)
     for accounts_of in rounds:
         for name, new in zip(names, accounts_of([changes[name] for name in names]), strict=True):
             accounts[name] = pooled(accounts[name], new) if name in accounts else new
-        found = Trial.of(task, accounts, strict)
-        names = found.open()
+        trial = Trial.of(task, accounts, strict)
+        names = trial.open()
         if not names:
             break
-    return found
+    return trial
 
 
 # In words --------------------------------------------------------------------------------------------------------
@@ -159,78 +162,78 @@ def judge(
     asleep: Sequence[object] = (),
     missed: Sequence[str] = (),
 ) -> tuple[Verdict, str]:
-    """The verdict, and why, in one sentence that says what to try where it is not `circuit`.
+    """The verdict and its reason, which says what to try if the verdict is not `circuit`.
 
     Args:
-        trial: of the circuit.
-        n_paths: of the circuit.
-        hint: what may be the matter where a test fails, or no set of paths was found.
-        advice: what to try where the model has not solved its task.
-        minimal: whether the search saw that nothing can be left out of it.
-        asleep: its paths that the model as it is does not use.
-        missed: rows beside it that are missed at their average.
+        trial: results of the circuit.
+        n_paths: the number of its paths.
+        hint: a probable cause, if a test failed or no set of paths was found.
+        advice: what to try if the model has not solved its task.
+        minimal: whether the search showed that nothing can be left out.
+        asleep: paths of the circuit that the full model does not use.
+        missed: rows outside the circuit without whose own output the test with mean ablation fails.
     """
     if not trial.solved():
         return "none", f"{unsolved(trial)}; {advice}"
     if trial.gap.low <= 0:
         return "none", (
-            f"with every head idle the loss is {trial.losses['null'].mean:.3g}, and the model's is no better by more "
-            "than chance, so there is nothing for attention to explain; try another --null, or look into the MLPs"
+            f"with every head null the loss is {trial.losses['null'].mean:.3g}, and the full model's is not "
+            "significantly lower, so attention has no loss to explain; try another --null, or look into the MLPs"
         )
     if not n_paths:
-        return "none", f"no set of paths was found; {hint or 'try another --null, or more sequences (--discovery)'}"
+        return "none", f"no set of paths passes the tests; {hint or ADVICE['paths']}"
     failed = [test for test in trial.tests if not trial.passes(test)]
     loss = {test: f"{trial.losses[test].mean:.3g}" for test in trial.tests}
     if asleep and failed in ([], ["average"]):
         return "partial", (
-            f"by hand and live it passes, at {loss['circuit']} and {loss['live']}, but is dormant: the model as it is "
-            f"does not use {listed(map(str, asleep))}, and does its work by other means; try roles for more positions, "
-            "or another --null"
+            f"it passes by hand (loss {loss['circuit']}) and live (loss {loss['live']}), but it is dormant: the full "
+            f"model does not use {listed(map(str, asleep))}; try roles for more positions, or another --null"
         )
     if not failed and not minimal:
         return "partial", (
-            f"it passes all tests, at {loss['circuit']} by hand and {loss['live']} as computed, but on the search's "
-            "own sequences not by enough to tell whether something can be left out; try more of them (--discovery, "
-            "--selection)"
+            f"it passes every test (loss {loss['circuit']} by hand, {loss['live']} live), but its margin on the "
+            "search's sequences is too small to tell whether something can be left out; try more sequences "
+            "(--discovery, --selection)"
         )
     if not failed:
-        below = f"with all patterns by hand the loss is {loss['circuit']}, below {trial.demands.loss:.3g}"
-        return "circuit", f"{below}, and {loss['live']} as computed, all else null"
-    said, also = ", and ".join(f"{TESTS[test]} {short(trial, test)}" for test in failed), f"; {hint}" if hint else ""
-    said += f", for want of {listed(missed)}" if missed else ""
-    live = [test for test in ("live", "rows", "average") if test in failed]
-    if live and "circuit" in failed:
-        return "none", f"{said}; {ADVICE['circuit']}{also}"
-    passed = "by hand it passes" if live else "live it passes"
-    value = loss["circuit" if live else "live"]
-    return "partial", f"{passed} at {value}, but {said}; {ADVICE[failed[0]]}{also}"
+        by_hand, live = (f"{loss[test]} {TESTS[test]}" for test in ("circuit", "live"))
+        return "circuit", f"the loss is {by_hand}, and {live}; both are below {trial.demands.loss:.3g}"
+    failures = "; ".join(f"{TESTS[test]}, {short(trial, test)}" for test in failed)
+    failures += f"; this loss is lower if {listed(missed, last='or')} is not ablated" if missed else ""
+    also = f"; {hint}" if hint else ""
+    fails_live = any(test in failed for test in ("live", "rows", "average"))
+    if fails_live and "circuit" in failed:
+        return "none", f"{failures}; {ADVICE['circuit']}{also}"
+    passed = f"it passes by hand (loss {loss['circuit']})" if fails_live else f"it passes live (loss {loss['live']})"
+    return "partial", f"{passed}, but {failures}; {ADVICE[failed[0]]}{also}"
 
 
 def unsolved(trial: Trial) -> str:
-    """That the model has not solved its task, and by which measure."""
-    lacks = shortfall(trial, "model", trial.demands.model_loss, trial.demands.model_accuracy)
-    return f"the model itself has not solved its task: {lacks}"
+    """That the model has not solved its task, and which threshold it misses."""
+    missed = shortfall(trial, "model", trial.demands.model_loss, trial.demands.model_accuracy)
+    return f"the model itself has not solved its task: {missed}"
 
 
 def short(trial: Trial, test: str) -> str:
-    """What a circuit falls short of in a failed test."""
+    """Which threshold a circuit misses in a failed test."""
     return shortfall(trial, test, trial.demands.loss, trial.demands.accuracy)
 
 
 def shortfall(trial: Trial, name: str, loss: float, accuracy: float) -> str:
-    """By which measure something falls short of a loss to be below and an accuracy to be reached."""
-    found, right = trial.losses[name], trial.accuracies[name]
-    if found.high >= loss:
-        ends = f"({found.low:.3g} to {found.high:.3g})"
-        return f"the loss is {found.mean:.3g} {ends}, and the upper end must be below {loss:.3g}"
-    ends = f"({right.low:.1%} to {right.high:.1%})"
-    return f"{right.mean:.1%} {ends} of the answers are right, and the lower end must reach {accuracy:.1%}"
+    """Which of two thresholds is missed, with the 95 % interval: of the loss first, else of the accuracy."""
+    measured, right = trial.losses[name], trial.accuracies[name]
+    if measured.high >= loss:
+        interval = f"(95 %: {measured.low:.3g} to {measured.high:.3g})"
+        return f"the loss is {measured.mean:.3g} {interval}, and the upper end must be below {loss:.3g}"
+    interval = f"(95 %: {right.low:.1%} to {right.high:.1%})"
+    return f"{right.mean:.1%} {interval} of the answers are right, and the lower end must reach {accuracy:.1%}"
 
 
-#: What to try after a failed test.
+#: What to try after a failed test, or if no paths were found.
 ADVICE = {
-    "rows": "the rest of these rows interferes with the paths: try another --null, or roles for more positions",
-    "live": "something other than these paths tells them where to attend: try another --null, or --alternatives",
-    "average": "others do a part of the work by attending as a null does: try another --null, or more --alternatives",
-    "circuit": "ideal patterns do not carry all of the answers: try another --null, or more sequences (--discovery)",
+    "rows": "attention of these rows outside the paths interferes: try another --null, or roles for more positions",
+    "live": "something outside these paths determines where they attend: try another --null, or --alternatives",
+    "average": "heads outside the circuit do part of the work: try another --null, or more --alternatives",
+    "circuit": "ideal patterns do not give every answer: try another --null, or more sequences (--discovery)",
+    "paths": "try another --null, or more sequences (--discovery)",
 }

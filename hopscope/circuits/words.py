@@ -1,7 +1,7 @@
-"""A circuit in plain words, from nothing but the circuit: what each layer does, what it is worth, what it could be.
+"""A paragraph of English about a circuit: what each layer does, its losses, its size, and other circuits.
 
-The words of roles are those of docs/contracts.md told at length: `value[2]` is the second token of fact 2. The paper
-(Musat, ICLR 2025, section 8.2) tells its circuits like this, by hand.
+Roles (docs/contracts.md) are spelled out: `value[2]` is the second token of fact 2. The paper describes its circuits
+in the same way, written by hand (Musat, ICLR 2025, section 8.2).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.algorithm import algorithm_words, induction_heads
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.speech import arrow, count, digits, do, head_of, spans, times, told
+from hopscope.circuits.speech import arrow, count, digits, do, head_of, path_name, spans, times
 from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
@@ -20,11 +20,11 @@ from hopscope.tasks.base import Batch, Task, TokenTask, VectorTask
 
 ROLE = re.compile(r"(key|value)\[(\d+)(?:,(\d+))?\]")
 ORDINALS = ("", "first", "second", "third", "fourth")
-#: What a rule adds to who attends to whom; a rule that only names the role adds nothing.
+#: Rules (hypotheses) that say more than the two roles of a path, in words.
 RULES = {
-    "previous position": "one position back",
-    "same symbol": "which holds its own symbol",
-    "after the same symbol": "which follows its own symbol",
+    "previous position": "the previous position",
+    "same symbol": "which holds the same symbol",
+    "after the same symbol": "which follows the same symbol",
 }
 
 PARTS = ("query", "key", "value")
@@ -32,15 +32,15 @@ PLURALS = {"query": ("query", "queries"), "key": ("key", "keys"), "value": ("val
 
 
 def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
-    """A circuit in plain words: what it does layer by layer, its losses, what leaving out costs, its size.
+    """Describe a circuit: what each layer does, its losses, the cost of leaving paths out, and its size.
 
     Args:
-        circuit: accepted or not; of one that is not, it is said why, and what the search came to.
-        task: that it is a circuit for; its roles tell whether a layer is at work on every fact.
-        least: the number of layers that any solution needs, from theory; without it no minimum is spoken of.
+        circuit: accepted or not. For one that is not, the paragraph starts with the reason.
+        task: the task of the circuit. Its roles tell whether a layer joins the tokens of every fact.
+        least: the number of layers that theory gives as the minimum; None leaves this sentence out.
 
     Returns:
-        Sentences in one line. Equal circuits give equal words.
+        Sentences on one line. Equal circuits give equal text.
     """
     searched = task.sample(1).searched
     if isinstance(searched, Relations):
@@ -49,8 +49,8 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
 
 
 def as_relations(words: str) -> str:
-    """Words on a circuit with relations at length, in the place of roles."""
-    return NAMED.sub(lambda found: (PLACES | WORDS).get(found[1], found[0]), words)
+    """Replace the names of places and relations (`each`, `−1`) by their descriptions."""
+    return NAMED.sub(lambda match: (PLACES | WORDS).get(match[1], match[0]), words)
 
 
 NAMED = re.compile(r"the positions of role ([^\s,;.)]+)")
@@ -58,17 +58,17 @@ NAMED = re.compile(r"the positions of role ([^\s,;.)]+)")
 
 def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[str]) -> str:
     """The sentences of `paragraph`."""
-    losses = [told_losses(circuit)] if circuit.accepted or circuit.paths else []
+    losses = [loss_words(circuit)] if circuit.accepted or circuit.paths else []
     heads = induction_heads(circuit)
-    does = [layer_words(layer, found, roles, heads) for layer, found in by_layer(circuit.paths)]
+    does = [layer_words(layer, paths, roles, heads) for layer, paths in by_layer(circuit.paths)]
     about = [
         *repeated(circuit.paths),
         *feeding(circuit),
         *unnamed(circuit),
         *losses,
         *untouched(circuit),
-        *costs(circuit),
-        *taken_over(circuit),
+        *removal_costs(circuit),
+        *takeover_words(circuit),
     ]
     if not circuit.accepted:
         return " ".join([*refusal(circuit), *does, *about])
@@ -76,30 +76,30 @@ def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[s
 
 
 def remarks(circuit: Circuit, task: Task, least: int | None = None) -> list[str]:
-    """What is known of a circuit beyond its paths and their numbers, in sentences; arguments as of `paragraph`."""
-    about = [*feeding(circuit), *unnamed(circuit), *taken_over(circuit)]
+    """The sentences of `paragraph` that a table of paths and losses does not hold; same arguments."""
+    about = [*feeding(circuit), *unnamed(circuit), *takeover_words(circuit)]
     if not circuit.accepted:
         return [*refusal(circuit)[1:], *about]
     return [*about, size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)]
 
 
 def refusal(circuit: Circuit) -> list[str]:
-    """That a circuit is not accepted, or in part; and what the search came to."""
+    """Why a circuit is not accepted, or only in part; and what the search found."""
     if circuit.verdict == "partial":
         return [f"The circuit is accepted only in part: {circuit.reason}."]
-    came = "The search found no set of paths that does what the model does."
+    result = "The search found no set of paths that does what the model does."
     if circuit.paths:
-        came = f"The search found {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+        result = f"The search found {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
     if circuit.spare:
-        came += f" Without {count(circuit.spare, 'further path')} that it followed the loss is the same."
-    return [f"No circuit is accepted: {circuit.reason}.", came]
+        result += f" It also tried {count(circuit.spare, 'further path')}, without which the loss is no higher."
+    return [f"No circuit is accepted: {circuit.reason}.", result]
 
 
 # What it does ----------------------------------------------------------------------------------------------------
 
 
 def by_layer(paths: Iterable[Found]) -> list[tuple[int, list[Found]]]:
-    """The paths of each layer, from the first layer up."""
+    """The paths grouped by layer, in ascending order."""
     ordered = sorted(paths, key=lambda found: found.path)
     return [(layer, list(group)) for layer, group in itertools.groupby(ordered, lambda found: found.path.layer)]
 
@@ -107,7 +107,7 @@ def by_layer(paths: Iterable[Found]) -> list[tuple[int, list[Found]]]:
 def layer_words(
     layer: int, paths: Sequence[Found], roles: Sequence[str], induction: frozenset[Path] = frozenset()
 ) -> str:
-    """What a layer does, a sentence for each path; one for all facts where it joins every one."""
+    """A sentence for each path of a layer; a single one for the joins where the layer joins every fact."""
     joining = [found for found in paths if joins_fact(found.path)]
     facts = {step for role in roles if (step := step_of(role))}
     if len(joining) < 2 or {step_of(found.path.query) for found in joining} != facts or any(map(premise, roles)):
@@ -120,32 +120,36 @@ def layer_words(
 
 
 def also(layer: int, clauses: Iterable[str]) -> list[str]:
-    """A sentence for each further clause on a layer."""
+    """The further sentences about a layer, one for each clause."""
     return [f"Also in layer {layer}, {clause}." for clause in clauses]
 
 
 def joins_fact(path: Path) -> bool:
-    """Whether a path joins the two tokens of a fact."""
+    """Whether a path leads from the second token of a fact to its first."""
     return path.chain == "same" and path.query == f"value[{step_of(path.query)}]" and path.key == f"key{path.query[5:]}"
 
 
 def attends(found: Found, roles: Sequence[str], beside: Sequence[Found], induction: frozenset[Path]) -> str:
-    """A clause: who attends to whom, how, and how strongly; the head where the layer uses several, or not the first."""
+    """A clause that says which role attends to which, and its mean attention.
+
+    The head is named if a path of this layer uses another head than the first.
+    """
     path = found.path
-    head = f"head {path.head}, " if path.head > 0 or any(other.path.head > 0 for other in beside) else ""
     target = role_words(path.key, roles) + (" of other chains" if path.chain == "other" else "")
     rule = f", {RULES[found.hypothesis]}" if found.hypothesis in RULES else ""
-    rule += ": an induction head" * (path in induction)
-    does = f"would attend to {target} (asleep" if found.is_asleep else f"attends to {target}{rule} ("
-    return f"{role_words(path.query, roles)} {does}{', ' * found.is_asleep}{head}{strengths([found])})"
+    if found.is_asleep:
+        target, rule = f"{target} in the circuit, but the full model does not use this path", ""
+    head = f"head {path.head}, " if path.head > 0 or any(other.path.head > 0 for other in beside) else ""
+    kind = ", an induction head" * (path in induction and not found.is_asleep)
+    return f"{role_words(path.query, roles)} attends to {target}{rule} ({head}{strengths([found])}{kind})"
 
 
 def role_words(role: str, roles: Sequence[str]) -> str:
-    """A role at length. Symbols x1, x2 … are named where facts have one premise each, so that there is a chain."""
-    found = ROLE.fullmatch(role)
-    if not found:
+    """A role in words. Symbols x1, x2 … are named only where every fact has one premise, so that there is a chain."""
+    match = ROLE.fullmatch(role)
+    if not match:
         return "the query" if role == "query" else f"the positions of role {role}"
-    kind, step, number = found.groups()
+    kind, step, number = match.groups()
     if number:
         return f"the {ORDINALS[int(number)] if int(number) < len(ORDINALS) else number + 'th'} premise of fact {step}"
     if premise(f"key[{step},1]") and f"key[{step},1]" in roles:
@@ -156,25 +160,25 @@ def role_words(role: str, roles: Sequence[str]) -> str:
 
 
 def step_of(role: str) -> int:
-    """The number of a role's fact; 0 for the query."""
-    found = ROLE.fullmatch(role)
-    return int(found[2]) if found else 0
+    """The number of a role's fact, from 1; 0 for a role outside facts, such as the query."""
+    match = ROLE.fullmatch(role)
+    return int(match[2]) if match else 0
 
 
 def premise(role: str) -> bool:
     """Whether a role is one of several premises."""
-    found = ROLE.fullmatch(role)
-    return bool(found and found[3])
+    match = ROLE.fullmatch(role)
+    return bool(match and match[3])
 
 
 def strengths(paths: Sequence[Found]) -> str:
-    """`strength 1.00`, or the range of several."""
+    """`mean attention 1.00`, or the range of several."""
     low, high = (f"{value:.2f}" for value in (min(f.strength for f in paths), max(f.strength for f in paths)))
-    return f"strength {low}" if low == high else f"strengths {low} to {high}"
+    return f"mean attention {low}" if low == high else f"mean attention {low} to {high}"
 
 
 def repeated(paths: Sequence[Found]) -> list[str]:
-    """A sentence for every attention that several heads do, wherever they stand."""
+    """A sentence for each pair of roles that several heads connect, in any layers."""
     kinds: dict[tuple[str, str, str], list[Path]] = {}
     for found in sorted(paths, key=lambda found: found.path):
         kinds.setdefault((found.path.query, found.path.key, found.path.chain), []).append(found.path)
@@ -183,12 +187,12 @@ def repeated(paths: Sequence[Found]) -> list[str]:
         if len(same) > 1:
             layers = sorted({path.layer for path in same})
             at = f"in layers {spans(layers)}" if len(layers) > 1 else f"in {len(same)} heads of layer {layers[0]}"
-            sentences.append(f"The attention {arrow(same[0])} occurs {times(len(same))}, {at}.")
+            sentences.append(f"The path {arrow(same[0])} occurs {times(len(same))}, {at}.")
     return sentences
 
 
 def feeding(circuit: Circuit) -> list[str]:
-    """A sentence for each head that tells others where to attend, or gives them what they pass on."""
+    """A sentence for each head whose output later heads read as query, key or value (`Circuit.supplies`)."""
     fed: dict[tuple[str, str], list[str]] = {}
     for supply in sorted(circuit.supplies, key=lambda s: (s.source, PARTS.index(s.part), s.path)):
         targets = fed.setdefault((head_of(supply.source), supply.part), [])
@@ -200,120 +204,125 @@ def feeding(circuit: Circuit) -> list[str]:
 
 
 def unnamed(circuit: Circuit) -> list[str]:
-    """Rows that have no path's name."""
+    """The rows that the circuit needs whole, because no path describes them."""
     if not circuit.rows:
         return []
-    rows, many = listed(map(str, circuit.rows)), len(circuit.rows) > 1
-    why = "no role names where they attend" if many else "no role names where it attends"
-    return [f"The circuit also needs {count(len(circuit.rows), 'row')} whole, for {why}: {rows}."]
+    rows, their = listed(map(str, circuit.rows)), "their" if len(circuit.rows) > 1 else "its"
+    why = f"because no path accounts for {their} attention"
+    return [f"The circuit also needs {count(len(circuit.rows), 'whole row')}, {why}: {rows}."]
 
 
 # What it is worth ------------------------------------------------------------------------------------------------
 
 
-def told_losses(circuit: Circuit) -> str:
-    """The loss by hand and as computed, beside those of the model and of nothing; and what null means here."""
+#: The tests in which the circuit's attention is computed by the model, with what becomes of everything else.
+LIVE = {"live": "all but its paths null", "rows": "all but their rows null", "average": "all other heads mean-ablated"}
+
+
+def loss_words(circuit: Circuit) -> str:
+    """The circuit's loss in every test, beside the full model's loss and the loss with every head null."""
     loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
-    whole = f", with the rows of these paths whole {loss['rows']}" if "rows" in loss else ""
-    average = f", and with all other heads at their average {loss['average']}" if "average" in loss else ""
+    live = listed(f"{loss[test]} with {words}" for test, words in LIVE.items() if test in loss)
     return " ".join(
         [
-            f"With all patterns set by hand the loss is {loss['circuit']}; as computed, with all else null, it is "
-            f"{loss['live']}{whole}{average}. The model's own loss is {loss['model']}, and with every head idle it is "
-            f"{loss['null']}. A circuit must stay below {circuit.threshold:.2g}.",
-            *null_of_each(circuit),
-            *unasked(circuit),
+            f"The circuit's loss is {loss['circuit']} with every pattern set by hand. With its attention as computed, "
+            f"the loss is {live}. The full model's loss is {loss['model']}, and with every head null it is "
+            f"{loss['null']}. A circuit's loss must stay below {circuit.threshold:.2g}.",
+            *identity_nulls(circuit),
+            *untested_averages(circuit),
         ]
     )
 
 
-def unasked(circuit: Circuit) -> list[str]:
-    """A sentence where a test could not be asked for."""
+def untested_averages(circuit: Circuit) -> list[str]:
+    """A sentence where the model does not allow the test with mean ablation."""
     if circuit.protocol.get("averaged") != 0:
         return []
-    return ["No test has all other heads at their average, for what this model's heads say cannot be replaced."]
+    return ["Mean ablation was not tested, because the outputs of this model's heads cannot be replaced."]
 
 
-def null_of_each(circuit: Circuit) -> list[str]:
-    """A sentence where some rows' null is not that of the rest."""
-    selves: dict[str, None] = dict.fromkeys(row.split(" ")[0] for row in circuit.protocol.get("identity", ()))
-    if not selves or circuit.protocol.get("null", "uniform") == "identity":
+def identity_nulls(circuit: Circuit) -> list[str]:
+    """A sentence where the null of some rows is identity, and that of the others is not."""
+    heads: dict[str, None] = dict.fromkeys(row.split(" ")[0] for row in circuit.protocol.get("identity", ()))
+    null = circuit.protocol.get("null", "uniform")
+    if not heads or null == "identity":
         return []
-    told = f"rows of {listed(selves)} attend to themselves, for they harm less so than by attending evenly"
-    return [f"Where idle, {told}."]
+    return [f"Some rows of {listed(heads)} have the identity null, which harms the model less than the {null} null."]
 
 
 def untouched(circuit: Circuit) -> list[str]:
-    """What the null does not take from the model, and which test does."""
+    """A sentence on needed rows outside the circuit that the null leaves unchanged, and on which test removes them."""
     if not circuit.intact:
         return []
-    asked = "only the test at averages asks for" if "average" in circuit.losses else "no test asks for"
+    tested = "only the test with mean ablation removes" if "average" in circuit.losses else "no test removes"
     null, them = circuit.protocol.get("null", "uniform"), "them" if len(circuit.intact) > 1 else "it"
     does = "attend as they do" if len(circuit.intact) > 1 else "attends as it does"
-    return [f"Under the {null} null {listed(circuit.intact)} {does} in the model, which needs {them}: {asked} {them}."]
+    unchanged = f"Under the {null} null {listed(circuit.intact)} {does} in the full model"
+    return [f"{unchanged}, which needs {them}; {tested} {them}."]
 
 
-ONE_LESS = "With one path left out, and the others attending as computed, the loss"
+ONE_LESS = "With one path left out (the others as computed, all else null) the loss"
 
 
-def costs(circuit: Circuit) -> list[str]:
-    """What leaving out each path costs, others live: all of a few, of more the most and the least."""
+def removal_costs(circuit: Circuit) -> list[str]:
+    """The live loss without each path; of more than four paths only the extremes. Then the paths that can be spared."""
     ranked, of = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path)), circuit.unit
     if not ranked:
         return []
     if len(ranked) == 1:
-        sentence = f"Without {told(ranked[0].path)} the loss is {digits(ranked[0].removal_loss, of)}."
+        sentence = f"Without {path_name(ranked[0].path)} the loss is {digits(ranked[0].removal_loss, of)}."
     elif len(ranked) > 4:
-        most, least = (f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in (ranked[0], ranked[-1]))
+        ends = ranked[0], ranked[-1]
+        most, least = (f"{digits(found.removal_loss, of)} ({path_name(found.path)})" for found in ends)
         sentence = f"{ONE_LESS} is between {least} and {most}."
     else:
-        each = (f"{digits(found.removal_loss, of)} ({told(found.path)})" for found in ranked)
+        each = (f"{digits(found.removal_loss, of)} ({path_name(found.path)})" for found in ranked)
         sentence = f"{ONE_LESS} is {listed(each)}."
-    at_most = {found.path: max([found.removal_loss, *found.removals.values()]) for found in ranked}
-    spare = [told(found.path) for found in ranked if at_most[found.path] < circuit.threshold]
+    highest = {found.path: max([found.removal_loss, *found.removals.values()]) for found in ranked}
+    spare = [path_name(found.path) for found in ranked if highest[found.path] < circuit.threshold]
     if not spare or not circuit.accepted:
         return [sentence]
-    return [sentence, f"Without {listed(spare, last='or')} alone the loss stays below the threshold."]
+    return [sentence, f"Without {listed(spare, last='or')} alone the loss stays below the threshold in every test."]
 
 
 def size(circuit: Circuit, task: Task, least: int | None) -> str:
-    """Heads and layers, against the least number of layers."""
+    """The numbers of heads and layers, the minimum of layers by theory, and the level of minimality."""
     heads = {(found.path.layer, found.path.head) for found in circuit.paths}
     heads |= {(row.layer, row.head) for row in circuit.rows}
     layers = len({layer for layer, _ in heads})
     words = f"The circuit uses {count(len(heads), 'head')} in {count(layers, 'layer')}"
     level = f" {LEVELS[circuit.minimality]}" if circuit.minimality else ""
-    asked = f"for D = {hops}" if (hops := getattr(task, "n_hops", None)) else "for this task"
+    problem = f"for D = {hops}" if (hops := getattr(task, "n_hops", None)) else "for this task"
     if least is None:
         return f"{words}.{level}"
     if layers == least:
-        return f"{words}, the exact minimum {asked}.{level}"
+        return f"{words}, the minimum that theory gives {problem}.{level}"
     if layers < least:
-        return f"{words}, fewer than the {least} that theory gives as the minimum {asked}.{level}"
-    return f"{words}. The exact minimum {asked} is {count(least, 'layer')}.{level}"
+        return f"{words}, fewer than the {least} that theory gives as the minimum {problem}.{level}"
+    return f"{words}. The minimum that theory gives {problem} is {count(least, 'layer')}.{level}"
 
 
-#: What was tried, by the field's four levels.
+#: The four levels of minimality (Hadad et al., 2026), as far as they were tested.
 LEVELS = {
-    "cardinal": "No smaller set suffices (cardinally minimal).",
-    "subset": "No part of it suffices (subset-minimal).",
-    "local": "It does not suffice without any one part (locally minimal).",
-    "quasi": "It does not suffice without some parts, and is at the threshold without others (quasi-minimal).",
+    "cardinal": "No smaller set passes the tests (cardinally minimal).",
+    "subset": "No proper subset of it passes the tests (subset-minimal).",
+    "local": "It fails without any single one of its paths and rows (locally minimal).",
+    "quasi": "Without some of its paths and rows it fails; without others it is at the threshold (quasi-minimal).",
 }
 
 
 def others(circuit: Circuit) -> list[str]:
-    """The other minimal circuits, by what they exchange; and what is claimed of more."""
+    """The other minimal circuits, by the paths and rows in which they differ; and what is claimed of unlisted ones."""
     if circuit.family:
         return circuit.family.words()
     n, claim = len(circuit.alternatives), circuit.completeness.claim
     if n < 2:
         return [] if claim != "not claimed" else [f"Other circuits may exist: {circuit.completeness.how}."]
-    exchanged = [*map(told, circuit.interchangeable), *(f"the whole of {row}" for row in circuit.interchangeable_rows)]
-    loose, firm = listed(exchanged), len(circuit.backbone)
-    found, more = f"The search found {n} minimal circuits", MORE[claim].format(size=circuit.completeness.size)
-    shared = count(firm, "path") if firm else "no path"
-    return [f"{found}. They share {shared} and differ in {loose}, which are interchangeable. {more}"]
+    rows = (f"the whole row {row}" for row in circuit.interchangeable_rows)
+    differing, n_shared = listed([*map(path_name, circuit.interchangeable), *rows]), len(circuit.backbone)
+    number, more = f"The search found {n} minimal circuits", MORE[claim].format(size=circuit.completeness.size)
+    shared = count(n_shared, "path") if n_shared else "no path"
+    return [f"{number}. They share {shared} and differ in {differing}, which are interchangeable. {more}"]
 
 
 MORE = {
@@ -323,23 +332,25 @@ MORE = {
 }
 
 
-def taken_over(circuit: Circuit) -> list[str]:
-    """Who does a path's work when that is silenced; and what of a proven circuit the model does without."""
-    kinds = {"backup": "a backup that is idle otherwise", "double": "it does the same all the time"}
-    told_of = {takeover.silenced for takeover in circuit.takeovers}
-    alone = [told(path) for path in circuit.spared if path not in told_of]
-    is_news = alone and circuit.completeness.claim == "proven"  # of others it is the reason why nothing is claimed
+def takeover_words(circuit: Circuit) -> list[str]:
+    """The heads that take over from a silenced path; and, of a proven circuit, the paths that the model can spare."""
+    kinds = {"backup": "a backup, whose attention rises then", "double": "a double, whose attention does not rise then"}
+    with_takeover = {takeover.silenced for takeover in circuit.takeovers}
+    alone = [path_name(path) for path in circuit.spared if path not in with_takeover]
+    is_news = alone and circuit.completeness.claim == "proven"  # otherwise `others` gives it as the reason
     takers = [f"{takeover} ({kinds[takeover.kind]})." for takeover in circuit.takeovers]
-    return [*takers, *([f"As it is, the model does without {listed(alone)}."] if is_news else [])]
+    if is_news:
+        takers.append(f"Without {listed(alone, last='or')} alone the full model's loss stays below the threshold.")
+    return takers
 
 
 # Symbols --------------------------------------------------------------------------------------------------------------
 
 
 def symbols_at(batch: Batch, row: int) -> list[str]:
-    """The name of the symbol at every position of one sequence, as its problem has it; `·` where none of them stands.
+    """The name of the symbol at every position of one sequence, as in its problem; `·` where there is none.
 
-    Names that differ only in their place (`a@3` of hop_k) are told without it.
+    A suffix that gives the place (`a@3` in hop_k) is dropped.
     """
     task, inputs = batch.task, batch.inputs[row]
     if isinstance(task, VectorTask):

@@ -1,6 +1,6 @@
 """The command line: `hopscope COMMAND`. Commands are files of `hopscope/cli/commands`, found by name.
 
-Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of ours, or a server's;
+Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of hopscope or of a server;
 130 interrupted, resumable.
 """
 
@@ -27,7 +27,7 @@ from hopscope.core.storage import CannotSave
 from hopscope.core.strangers import visible
 from hopscope.core.terminal import PLAIN, PROGRESS
 
-#: Errors of writing that choosing another place mends.
+#: Errors of writing that the user can avoid by choosing another place; they exit with 2.
 USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 
 
@@ -44,19 +44,19 @@ GROUPS = {
 
 
 class Commands(Listed):
-    """All commands, loaded when they are needed."""
+    """All commands, each loaded when it is called."""
 
     folder = "cli.commands"
 
     def folder_of(self, name: str) -> str:
-        """Commands of `hopscope lm` once stood here: their old names go on working, and are not listed."""
+        """The folder of a command. Commands of `hopscope lm` also work by their old names, without `lm`."""
         return LANGUAGE if name in catalogue.names(LANGUAGE) else self.folder
 
     def nameable(self, context: click.Context) -> list[str]:
         return [*self.list_commands(context), *(f"lm {name}" for name in catalogue.names(LANGUAGE))]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """By what people want; a command that no group names, such as a new one, is among the others."""
+        """Write the commands by group; a command that is in no group of `GROUPS` is listed under "Others"."""
         left = {name: self.short_help_of(name) for name in self.list_commands(context)}
         for title, names in {**GROUPS, "Others": tuple(left)}.items():
             rows = [(name, left.pop(name)) for name in names if name in left]
@@ -66,15 +66,15 @@ class Commands(Listed):
 
 
 def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) -> None:
-    """Put folders of one's own before those that are known, for this command and the processes that it starts."""
+    """Put the user's folders before the known ones, for this command and the processes that it starts."""
     if folders:
         os.environ[outside.VARIABLE] = outside.added(folders)
-        outside.folders()  # complain about any that is not there
+        outside.folders()  # raises BadInput for one that does not exist
 
 
 @contextmanager
 def for_one_command() -> Iterator[None]:
-    """Leave folders and progress as they were asked for before: a process may run several commands."""
+    """Restore the environment variables of folders and progress afterwards: a process may run several commands."""
     variables = (outside.VARIABLE, PROGRESS)
     before = {name: os.environ[name] for name in variables if name in os.environ}
     try:
@@ -104,14 +104,14 @@ def hopscope() -> None:
 
 
 def sentence(error: click.UsageError) -> str:
-    """click's complaint as one sentence that also says where help is."""
+    """click's error message as one sentence, with the command that shows help."""
     message = plainly(" ".join(error.format_message().split()).rstrip("."))
     where = error.ctx.command_path if error.ctx else "hopscope"
     return f"{message[:1].lower()}{message[1:]}; see '{where} --help'"
 
 
 def unnamed(context: click.Context) -> click.UsageError:
-    """The complaint that nothing follows a group's name, where click would print its help alone."""
+    """The error for a group without a subcommand, where click would only print help."""
     group = context.command
     assert isinstance(group, click.Group)
     what = group.subcommand_metavar.split()[0]
@@ -120,7 +120,7 @@ def unnamed(context: click.Context) -> click.UsageError:
     )
 
 
-#: What click says, and how we put it.
+#: Patterns in click's error messages, and their replacements.
 PLAINLY = (
     (r"is not a valid (integer|float) range$", r"is not a valid \1"),
     (r"is not a valid float$", "is not a number"),
@@ -136,24 +136,24 @@ PLAINLY = (
 
 
 def plainly(message: str) -> str:
-    """click's words in a plainer order, as part of one sentence."""
+    """click's message in simpler words, so that it fits into one sentence."""
     for theirs, ours in PLAINLY:
         message = re.sub(theirs, ours, message)
     return message
 
 
 def warn_plainly(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Warnings as one line, without the place in the source where they arose."""
+    """Print a warning on one line, without its place in the source."""
     print(f"hopscope: warning: {visible(message)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command of hopscope; returns the exit code."""
+    """Run a command of hopscope; return its exit code."""
     return run_command(hopscope, "hopscope", arguments)
 
 
 def run_command(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a command, ours or a tool's, as all are run; returns the exit code."""
+    """Run a click command, of hopscope or of a tool, with hopscope's handling of errors; return its exit code."""
     warnings.showwarning = warn_plainly
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -163,7 +163,7 @@ def run_command(command: click.Command, name: str, arguments: Sequence[str] | No
 
 
 def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -> int:
-    """Run a command; whatever goes wrong is told in one sentence, and in the exit code."""
+    """Run a command; turn every error into one sentence on stderr and an exit code."""
     try:
         code = command.main(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
@@ -180,9 +180,9 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
     except CannotSave as error:
         return complain(str(error.strerror), 2 if error.errno in USERS_CHOICE else 1)
     except (KeyboardInterrupt, click.Abort) as stop:
-        words = str(stop.__cause__ or stop)  # click hides what interrupted it behind an Abort
+        words = str(stop.__cause__ or stop)  # click wraps the interrupt in an Abort
         return complain(words or "interrupted; the same command starts again", 130)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -196,22 +196,22 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
         return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
 
 
-#: How PyTorch says that memory cannot be had, on the CPU and on a GPU; only of the first does it name the bytes.
+#: PyTorch's messages for a failed allocation, on the CPU and on a GPU; only the first kind gives the bytes.
 TOO_LITTLE = re.compile(r"can't allocate memory|not enough memory|out of memory|std::bad_alloc")
 WANTED = re.compile(r"tried to allocate (\d+) bytes")
 
 
 def short_of_memory(error: Exception) -> str | None:
-    """What is said where memory could not be had; None of any other fault."""
+    """The sentence for an error of memory; None for any other error."""
     known = isinstance(error, RuntimeError) and TOO_LITTLE.search(str(error))
     if not (isinstance(error, MemoryError) or known or (isinstance(error, OSError) and error.errno == errno.ENOMEM)):
         return None
-    wanted = (
-        f": {int(found[1]) / (1 << 30):.1f} GiB more were asked for" if (found := WANTED.search(str(error))) else ""
-    )
-    return f"there is not enough memory here{wanted}; make what you ask for smaller, or free some"
+    match = WANTED.search(str(error))
+    wanted = f": {int(match[1]) / (1 << 30):.1f} GiB more are needed" if match else ""
+    return f"there is not enough memory here{wanted}; choose smaller sizes, or free some memory"
 
 
 def complain(message: str, code: int) -> int:
+    """Print an error message on stderr; return the exit code."""
     print(f"hopscope: {visible(message)}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""What language models answered, as tables for people: a row per question's kind, a model at a time."""
+"""Accuracies of language models as tables for the terminal: one table per model, one row per kind of question."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEFT = ("question", "asked", "to chance", "answers given")
 
 
 def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
-    """One model's rows: accuracy with its interval and where it stands to chance; wide, all that decides it."""
+    """One model's accuracies with their intervals, compared with chance; `wide` adds the columns of `MORE`."""
     table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
     for name in COLUMNS + MORE if wide else COLUMNS:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=wide or name not in LEFT)
@@ -38,7 +38,7 @@ def as_table(rows: Sequence[dict[str, Any]], wide: bool = False) -> Table:
 
 
 def benchmark_table(rows: Sequence[Row]) -> Table:
-    """One model's measures on benchmarks, each with its interval and where it stands to chance."""
+    """One model's measures on benchmarks, each with its interval and compared with chance."""
     table = Table(title=rows[0]["model"], title_justify="left", box=None, pad_edge=False)
     for name in ("benchmark", "asked", "measure", "mean", "95 %", "to chance"):
         table.add_column(name, justify="left" if name in ("benchmark", "asked", "measure", "to chance") else "right")
@@ -50,12 +50,12 @@ def benchmark_table(rows: Sequence[Row]) -> Table:
 
 
 def standing(row: dict[str, Any]) -> Text:
-    """Where the interval lies, as a word before the chance level."""
+    """Where the interval lies relative to chance: `above`, `at` or `below`; or how many answers are missing."""
     if row["partial"]:
         return tinted(f"{row['left']} missing", "yellow")
     if row["n"] == 0:
         return Text("unknown")
-    if row["chance"] != row["chance"]:  # of a measure that has none
+    if row["chance"] != row["chance"]:  # NaN: the measure has no chance level
         return Text("")
     if row["low"] > row["chance"]:
         return tinted("above", "green")
@@ -63,10 +63,11 @@ def standing(row: dict[str, Any]) -> Text:
 
 
 def shortened(labels: str, most: int = 4) -> str:
-    """The commonest answers."""
+    """The commonest answers with their counts."""
     counts = sorted(json_of(labels).items(), key=lambda item: -item[1])
     return " ".join(f"{label}×{n}" for label, n in counts[:most]) + (" …" if len(counts) > most else "")
 
 
 def number(value: float) -> str:
+    """Two decimals; empty for NaN."""
     return "" if value != value else f"{value:.2f}"

@@ -1,4 +1,4 @@
-"""Settings as command-line options: every field of a task, an architecture or a recipe is one, with its help."""
+"""Settings as command-line options: one option, with help, for each field of a task, an architecture or a recipe."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from hopscope.core.terminal import PROGRESS, Narrator, console as console, shown
 
 
 def few_enough(_: click.Context, __: click.Parameter, threads: int | None) -> int | None:
-    """Refuse more threads than could help anybody, before anything is written."""
+    """Raise BadInput for more threads than the machine can use, before anything is written."""
     check_threads(threads)
     return threads
 
 
 def completed(folder: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """What the shell completes a name of a folder of variants with; none of them is imported."""
+    """Shell completion for the names of variants in a folder; imports none of them."""
     return lambda _, __, begun: [name for name in catalogue.names(folder) if name.startswith(begun)]
 
 
 class Place(click.Path):
-    """The path of a file or folder; an empty text, which would mean the folder one stands in, is refused."""
+    """The path of a file or folder. An empty path is refused, because it would mean the current folder."""
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -48,7 +48,7 @@ PATH = Place(path_type=Path)
 
 
 def ask_for_progress(_: click.Context, __: click.Parameter, wanted: bool) -> None:
-    """For this command, and the processes that it starts."""
+    """Switch progress on, for this command and the processes that it starts."""
     if wanted:
         os.environ[PROGRESS] = "1"
 
@@ -59,12 +59,12 @@ Decorator = Callable[[Any], Any]
 
 
 def json_option(help: str) -> Decorator:
-    """`--json`, where what is printed is more than the text."""
+    """`--json`, with help of its own."""
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
 def threads_option(help: str) -> Decorator:
-    """`--threads`, where more is to be said of it."""
+    """`--threads`, with help of its own."""
     return click.option("--threads", type=click.IntRange(1), callback=few_enough, help=help)
 
 
@@ -77,31 +77,29 @@ as_json = json_option("Print JSON instead of text.")
 threads = threads_option("CPU threads.")
 device = click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda", help="Where to train.")
 run_folder = click.argument("folder", metavar="DIR", type=PATH)
-dry_run = click.option(
-    "--dry-run", is_flag=True, help="Only say how much memory and time it would take; nothing is written."
-)
+dry_run = click.option("--dry-run", is_flag=True, help="Only estimate memory and time; nothing is written.")
 progress = click.option(
     "--progress",
     is_flag=True,
     expose_value=False,
     callback=ask_for_progress,
-    help="Say how far it is, also where stderr is no terminal.",
+    help="Show progress, also if stderr is no terminal.",
 )
 opened = click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 
-#: What to do about it.
+#: How to install PyTorch where it is missing.
 WITHOUT_TORCH = "run pip install torch --index-url https://download.pytorch.org/whl/cpu"
 
 
 MOST = 15  # options in a command's --help
-EVERY = "hopscope.every"  # in a context's meta: all of them are asked for
+EVERY = "hopscope.every"  # key in a context's meta: --help-all was given
 
 
 class Brief(click.Command):
-    """A command whose --help shows at most `MOST` options, and --help-all every one.
+    """A command whose --help shows at most `MOST` options, and whose --help-all shows every one.
 
     Args:
-        common: names of those that come first; then others are shown as long as there is room.
+        common: names of the options that are always shown; others fill up the rest in order.
     """
 
     def __init__(self, *args: Any, common: Sequence[str] = (), **more: Any):
@@ -109,7 +107,7 @@ class Brief(click.Command):
         self.common = common
 
     def every(self, ctx: click.Context) -> list[click.Parameter]:
-        """All that can be given here."""
+        """Every parameter of the command."""
         return super().get_params(ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -127,26 +125,26 @@ class Brief(click.Command):
 
 
 def listed(params: Iterable[click.Parameter]) -> list[click.Option]:
-    """The options of which help tells."""
+    """The options that are not hidden."""
     return [one for one in params if isinstance(one, click.Option) and not one.hidden]
 
 
 def show_every(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    """Help with all options."""
+    """Print help with every option, and exit."""
     if wanted and not ctx.resilient_parsing:
         ctx.meta[EVERY] = True
         click.echo(ctx.get_help())
         ctx.exit()
 
 
-#: Where there are more options than help shows.
+#: The further option of a command with more options than --help shows.
 HELP_ALL = click.Option(
     ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show_every, help="Show every option."
 )
 
 
 class Setting(click.Option):
-    """An option made of a settings field; its value is None when it is not given, so that presets can step in."""
+    """The option of a settings field; None if it is not given, so that a preset's value can be used."""
 
     def __init__(self, _: Sequence[str], field: dataclasses.Field[Any], field_type: Any):
         kind = next(t for t in types_of(field_type) if t is not type(None))
@@ -163,6 +161,7 @@ class Setting(click.Option):
 
 
 def shown(value: object) -> str:
+    """A default as help shows it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -174,7 +173,7 @@ def options_of(settings: type[Settings]) -> list[click.Parameter]:
 
 
 def setting_options(settings: type[Settings], *but: str) -> Decorator:
-    """The same for a command, but for some fields."""
+    """Add one option per field to a command, except for the fields `but`."""
 
     def added(command: Any) -> Any:
         for field in reversed(dataclasses.fields(settings)):
@@ -187,7 +186,7 @@ def setting_options(settings: type[Settings], *but: str) -> Decorator:
 
 
 def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[str, Any] | None = None) -> Any:
-    """The settings as given on the command line, else as `otherwise` has them, else by default."""
+    """Settings from the command line; a field that was not given comes from `otherwise`, else from its default."""
     values = dict(otherwise or {})
     for field in dataclasses.fields(settings):
         if given.get(field.name) is not None:
@@ -196,7 +195,7 @@ def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[
 
 
 class Listed(click.Group):
-    """A group of the commands in a folder; its help reads the files' first lines, and imports none of them."""
+    """A group of the commands in a folder; its help reads the first lines of their files and imports none of them."""
 
     folder: str
 
@@ -208,11 +207,11 @@ class Listed(click.Group):
             return catalogue.module(folder, name).command
 
     def folder_of(self, name: str) -> str:
-        """Where one of them stands."""
+        """The folder of a command."""
         return self.folder
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names with what they are, of a group's options too; no variant is imported."""
+        """Complete names of commands with their summaries, and options of the group; imports no variant."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         found = [CompletionItem(name, help=self.short_help_of(name)) for name in names]
         return found + click.Command.shell_complete(self, ctx, incomplete)
@@ -220,7 +219,7 @@ class Listed(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant; of one that there is not, the nearest is named."""
+        """The command of a name; the error for an unknown name suggests the nearest one."""
         try:
             return super().resolve_command(context, args)
         except click.UsageError:
@@ -234,7 +233,7 @@ class Listed(click.Group):
         return catalogue.names(self.folder)
 
     def nameable(self, context: click.Context) -> list[str]:
-        """What may have been meant."""
+        """The names that may be suggested for an unknown one."""
         return self.list_commands(context)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -242,20 +241,20 @@ class Listed(click.Group):
             formatter.write_dl([(name, self.short_help_of(name)) for name in self.list_commands(context)])
 
     def short_help_of(self, name: str) -> str:
-        """The first line; of a command's, "`hopscope list`: everything …", what follows the name."""
+        """The first line of the file's docstring; of a command ("`hopscope list`: everything …") without its name."""
         line = catalogue.summary(self.folder_of(name), name)
         said = line.partition("`: ")[2]
         return said[:1].upper() + said[1:] or line
 
 
 class PerVariant(Listed):
-    """A command with a task or a formulation as its argument, whose options then include the variant's own settings.
+    """A command whose argument is a task or a formulation, and whose options include the settings of this variant.
 
     Args:
-        folder: where the variants are, `tasks` or `formulations`.
-        params: the options that all of them share.
-        callback: given the variant and all options.
-        common: as those of `Brief`.
+        folder: the folder of the variants, `tasks` or `formulations`.
+        params: the options that all variants share.
+        callback: called with the class of the variant and with all options by name.
+        common: as of `Brief`.
     """
 
     def __init__(
@@ -293,31 +292,31 @@ several = partial(click.option, cls=Several, multiple=True)
 
 
 class SeveralCommand(Brief):
-    """A command without arguments, so that what follows an option of several values is another of its values."""
+    """A command without arguments, so that every word after an option of several values is one of its values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = {flag for option in self.params if isinstance(option, Several) for flag in option.opts}
-        spread: list[str] = []
-        of: str | None = None
-        fresh = False  # whether the flag still waits for its first value
+        repeated: list[str] = []  # the arguments with the flag before each of its values
+        flag: str | None = None
+        needs_value = False  # whether the flag has no value yet
         for word in args:
             if word.startswith("-") and len(word) > 1:
-                of, fresh = (word if word in flags else None), True
-                spread.append(word)
+                flag, needs_value = (word if word in flags else None), True
+                repeated.append(word)
             else:
-                spread += [word] if of is None or fresh else [of, word]
-                fresh = False
-        return super().parse_args(ctx, spread)
+                repeated += [word] if flag is None or needs_value else [flag, word]
+                needs_value = False
+        return super().parse_args(ctx, repeated)
 
 
 def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print words on stdout, or on stderr, their control characters visible: part of them may be a stranger's."""
-    where = sys.stderr if err else sys.stdout  # said, for click would not keep to ASCII
+    """Print words on stdout or stderr, with control characters made visible: part of them may come from a stranger."""
+    where = sys.stderr if err else sys.stdout  # passed on, because click's own choice may write more than ASCII
     click.echo(visibly(str(words)), file=where, nl=nl)
 
 
 def tell_files(files: Iterable[tuple[Iterable[Path], str]]) -> None:
-    """What was written, each file on a line of its own, and what it shows."""
+    """Print the files that were written, one a line, and what they show."""
     for paths, words in files:
         say("\n".join(map(str, paths)) + f"\n    {words}")
 
@@ -326,24 +325,24 @@ UNVERIFIED = "finished before there were manifests; 'hopscope verify --write' wr
 
 
 def say_unverified(folders: Iterable[Path], mend: str = "'hopscope verify --write' writes them") -> None:
-    """Once, on stderr: which finished folders nothing vouches for, and what mends that. Raises Damaged."""
+    """Print on stderr which finished folders have no manifest, and how to write one. Raises Damaged."""
     from hopscope.runs.integrity import is_unverified
 
     old = [str(folder) for folder in folders if is_unverified(folder)]
     more = f" and {len(old) - 3} more" if len(old) > 3 else ""
     if old:
-        say(f"hopscope: unverified, for want of a manifest: {', '.join(old[:3])}{more}; {mend}", err=True)
+        say(f"hopscope: unverified, because there is no manifest: {', '.join(old[:3])}{more}; {mend}", err=True)
 
 
 def free_words() -> str:
-    """How much memory is free, to follow what is needed; nothing where the system does not say."""
+    """The free memory, as the end of a sentence; empty if the system does not report it."""
     from hopscope.runs.demand import gib
 
     return "" if (free := memory_free()) is None else f"; {gib(free)} are free"
 
 
 def show_page(file: Path) -> None:
-    """Open a page that was written in whatever shows pages here; say so where nothing does."""
+    """Open a page in the browser; print a message if there is none."""
     import webbrowser
 
     if not webbrowser.open(file.resolve().as_uri()):
@@ -351,5 +350,5 @@ def show_page(file: Path) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout."""
+    """Print one JSON value on stdout."""
     click.echo(json.dumps(value, indent=1, allow_nan=False))

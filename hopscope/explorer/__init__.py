@@ -1,1 +1,1 @@
-"""The explorer: a page in which the model itself runs, and the bundles, the server and the files that feed it."""
+"""The explorer: an interactive page that runs the model, with its data format (bundles), server and exported files."""

@@ -1,7 +1,7 @@
-"""Building a bundle: the newest step first, so that there is something to see at once, and the rest while one looks.
+"""Build a bundle, the newest checkpoint of each run first, so that a page has something to show at once.
 
-Whoever exports a page builds it whole. The server builds in a thread, and publishes a new revision of the manifest
-whenever something is added; while a run trains it looks again every few seconds.
+An exported page is built completely. The server builds in a thread and publishes a new revision of the manifest after
+each step; while a run trains, it is read again every few seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hopscope.explorer.claims import claims_of
 from hopscope.explorer.computing import WORDS, Ask
 from hopscope.explorer.part import Part, Watch, Which
 
-LOOK = 2.0  # seconds between looks at runs that still train
-MOST_FIELDS = 4096  # of a question
+LOOK = 2.0  # seconds between readings of runs that still train
+MOST_FIELDS = 4096  # most fields of a query
 Job = tuple[str, Callable[[], None]]
 
 
@@ -33,14 +33,15 @@ class Builder:
     Args:
         folders: of runs, or `packaged`.
         which: checkpoints whose weights the bundle holds.
-        dtype: of these, float32 or float16.
+        dtype: of these weights, float32 or float16.
         results: folders of results whose claims it holds.
-        opens: the view that the page opens on; None: the scene of the first run, if there is one.
-        circuits: ones that are known already, by their run's identity.
-        watch: told in words what is being done.
+        opens: the view that the page opens on; None for the scene of the first run, if there is one.
+        circuits: known circuits, by the identity of their run.
+        watch: called with a description of each stage.
 
     Raises:
-        BadInput: there is no such run, one is given twice, or a step is not there. Damaged: a run cannot be read.
+        BadInput: a run or a step does not exist, or a run is given twice.
+        Damaged: a run cannot be read.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class Builder:
         self.stopped, self.one_at_a_time = threading.Event(), threading.Lock()
         self.publish("reading")
 
-    # What there is -----------------------------------------------------------------------------------------------
+    # The bundle --------------------------------------------------------------------------------------------------
 
-    def publish(self, told: str, complete: bool = False) -> None:
-        """Make what there is now the bundle; told is what is being done next."""
+    def publish(self, stage: str, complete: bool = False) -> None:
+        """Publish all that is built as a new revision of the bundle; `stage` describes what is done next."""
         self.revision += 1
         blocks: dict[str, Block | Lazy] = dict(self.shown.blocks if self.shown else {})
         for part in self.parts:
@@ -77,7 +78,7 @@ class Builder:
             "format": FORMAT,
             "made_by": code_version(),
             "revision": self.revision,
-            "progress": {"told": told, "done": total - left, "of": total, "complete": complete},
+            "progress": {"told": stage, "done": total - left, "of": total, "complete": complete},
             "replacements": WORDS,
             "runs": [part.entry for part in self.parts],
             "claims": self.shown.claims if self.shown else None,
@@ -86,21 +87,21 @@ class Builder:
             "blocks": entries(blocks),
         }
         self.text = json.dumps(manifest, separators=(",", ":"), allow_nan=False)
-        self.bundle = Bundle(json_of(self.text), blocks)  # a copy: entries go on growing
+        self.bundle = Bundle(json_of(self.text), blocks)  # a copy, because entries keep growing
 
     def part(self, identity: str) -> Part:
-        """A run's part. Raises BadInput for one that is not in the bundle."""
+        """The part of a run. Raises BadInput if the run is not in the bundle."""
         for part in self.parts:
             if part.identity == identity:
                 return part
         raise BadInput(f"there is no run {identity!r} here; there are {', '.join(p.identity for p in self.parts)}")
 
     def answer(self, query: str) -> dict[str, Any]:
-        """What PyTorch answers to a question, written as a query string. Raises BadInput, Damaged."""
+        """The answer to a query string, computed with PyTorch. Raises BadInput, Damaged."""
         try:
             values = parse_qs(query, max_num_fields=MOST_FIELDS, keep_blank_values=True, strict_parsing=bool(query))
         except ValueError as error:
-            raise BadInput("a question must be written such as run=…&step=0&off=…") from error
+            raise BadInput("a query must be written such as run=…&step=0&off=…") from error
         part = self.part(values.get("run", [""])[-1])
         with self.one_at_a_time:
             return {"run": part.identity, **part.computer.answer(Ask.parse(values), part.entry["circuit"])}
@@ -108,10 +109,10 @@ class Builder:
     # Work --------------------------------------------------------------------------------------------------------
 
     def build(self) -> Bundle:
-        """Do all there is to do now."""
-        for told, job in self.jobs():
-            self.publish(told)
-            self.watch(told)
+        """Do every job that is open now, and return the bundle."""
+        for stage, job in self.jobs():
+            self.publish(stage)
+            self.watch(stage)
             job()
             if self.stopped.is_set():
                 break
@@ -119,7 +120,7 @@ class Builder:
         return self.bundle
 
     def jobs(self) -> Iterator[Job]:
-        """What is to be done, one after the other: newest steps, the others, then circuits."""
+        """The open jobs in order: the newest step of each run, the other steps, then circuits."""
         for part in self.parts:
             if part.pending and not part.strengths:
                 yield self.measuring(part)
@@ -127,25 +128,25 @@ class Builder:
         for part in self.parts:
             if part.wants_circuit:
                 yield f"{part.folder}: looking for its circuit", lambda part=part: self.search(part)  # type: ignore[misc]
-        yield from self.measurings()  # of steps that the tour stops at
+        yield from self.measurings()  # of the steps of the tour
 
     def measurings(self) -> Iterator[Job]:
-        """All steps that are not measured yet, in turn from the run that has most of them."""
+        """Jobs that measure all remaining steps, each time of the run with the most."""
         while waiting := [part for part in self.parts if part.pending]:
             yield self.measuring(max(waiting, key=lambda part: len(part.pending)))
 
     def measuring(self, part: Part) -> Job:
-        """The newest step of a run that is not measured yet."""
+        """The job that measures the newest remaining step of a run."""
         step, total = part.pending[0], len(part.entry["checkpoints"])
         at = total - len(part.pending) + 1
         return f"{part.folder}: measuring step {step}, checkpoint {at} of {total}", lambda: part.measure(step)
 
     def search(self, part: Part) -> None:
-        """The circuit of a run; one that is known is taken once."""
+        """Find the circuit of a run; a known circuit is used for its first search."""
         part.find_circuit(self.watch, self.circuits.pop(part.identity, None))
 
     def follow(self) -> None:
-        """Build, and go on as long as a run trains, until stopped."""
+        """Build, and keep building while a run trains, until stopped."""
         self.build()
         while not self.stopped.wait(LOOK):
             growing = [part for part in self.parts if not part.entry["done"] or part.entry["error"]]
@@ -156,7 +157,7 @@ class Builder:
                 return
 
     def stop(self) -> None:
-        """End `build` after what it is at, and `follow`."""
+        """End `follow`, and `build` after its current job."""
         self.stopped.set()
 
 

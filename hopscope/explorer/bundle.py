@@ -1,9 +1,9 @@
-"""A bundle: all that the explorer's page knows of some runs, as one JSON manifest and binary blocks.
+"""A bundle: all data of some runs for the explorer's page, as one JSON manifest and binary blocks.
 
-The manifest says what there is; numbers in bulk stand in blocks, which it lists by name with type and shape. The page
-gets both from a server (`bundle.json`, `block/NAME`), from elements of its own file, or from a notebook. Its mirror in
-TypeScript is `explorer/src/bundle.ts`. Keys are added, not renamed or dropped; who reads one passes over what it does
-not know. Steps count updates; layers, heads and positions count from 0; losses are the task's.
+The manifest describes the runs; arrays are in blocks, which it lists by name with type and shape. The page gets both
+from a server (`bundle.json`, `block/NAME`), from elements of its own file, or from a notebook. The same format in
+TypeScript is `explorer/src/bundle.ts`. Keys are added, never renamed or dropped, and a reader ignores unknown ones.
+Steps count updates; layers, heads and positions count from 0; losses are the task's.
 
     format          1
     made_by         version of hopscope
@@ -105,13 +105,13 @@ DTYPES = ("float32", "float16", "int32", "int8", "uint8")
 
 @dataclass(frozen=True)
 class Block:
-    """Numbers in bulk.
+    """An array as bytes.
 
     Attributes:
         data: little-endian, in C order.
         dtype: one of `DTYPES`.
         shape: of the array.
-        scale: the numbers that the bytes 0 and 255 stand for; None: bytes are themselves.
+        scale: the numbers that the bytes 0 and 255 stand for; None if values are not scaled.
     """
 
     data: bytes
@@ -131,7 +131,7 @@ class Block:
 
     @classmethod
     def of_bytes(cls, array: NDArray[Any]) -> Block:
-        """Numbers as bytes between the least and the greatest, at least 0 and 1: an error of 1/510 of that range."""
+        """Numbers as bytes over a range that includes 0, 1 and all of them; the error is at most 1/510 of the range."""
         low, high = min(0.0, float(array.min(initial=0))), max(1.0, float(array.max(initial=1)))
         scaled = numpy.rint((array - low) / (high - low) * 255).astype(numpy.uint8)
         return cls(scaled.tobytes(), "uint8", array.shape, (low, high))
@@ -148,7 +148,7 @@ class Block:
         return cls(data, entry["dtype"], tuple(entry["shape"]), None if scale is None else (scale[0], scale[1]))
 
     def array(self) -> NDArray[Any]:
-        """The numbers; the inverse of `of`, and of `of_bytes` to within its error."""
+        """The array; the inverse of `of`, and of `of_bytes` up to rounding."""
         found = numpy.frombuffer(self.data, numpy.dtype(self.dtype).newbyteorder("<")).reshape(self.shape)
         if self.scale is None:
             return found
@@ -168,11 +168,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Lazy:
-    """A block whose data are made when they are asked for, such as the weights of a hundred checkpoints.
+    """A block whose data are loaded on demand, such as the weights of a hundred checkpoints.
 
     Attributes:
-        about: its entry.
-        load: makes it; may raise Damaged.
+        about: its entry in the manifest.
+        load: loads the block; may raise Damaged.
     """
 
     about: Mapping[str, Any]
@@ -194,10 +194,10 @@ class Lazy:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A manifest, which lists the blocks, and these.
+    """A manifest and the blocks that it lists.
 
     Attributes:
-        manifest: as JSON has it.
+        manifest: as a value of JSON.
         blocks: by name.
     """
 
@@ -206,5 +206,5 @@ class Bundle:
 
 
 def entries(blocks: Mapping[str, Block | Lazy]) -> dict[str, Any]:
-    """Of every block what the manifest says."""
+    """The manifest's entry of every block."""
     return {name: block.entry() for name, block in blocks.items()}

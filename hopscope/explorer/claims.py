@@ -1,4 +1,4 @@
-"""The claims of results folders in a bundle: each with its table, its figure, and the command that makes its runs."""
+"""Claims of results folders in a bundle, with their tables, figures, and the commands that reproduce them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PAPER = re.compile(
     r"\b(?P<first>(?!ICLR)[A-Z]\w+)(?P<others>(?: et al\.|, (?!ICLR)[A-Z][^.()\[\]]*|,? (?:and|&) [A-Z][^.()\[\]]*)"
     r"(?: et al\.)?(?:, \*[^*]+\*)?)?,? ?[(\[]?(?:ICLR )?(?P<year>20\d\d)"
 )
-LARGEST = 4_000_000  # bytes of a table or figure that goes into a bundle; a larger one is told of by its folder alone
+LARGEST = 4_000_000  # most bytes of a table or figure in a bundle; larger ones are left out
 KEYS = ("experiment", "id", "section", "sentence", "scale", "number", "spread", "n", "threshold", "verdict", "runs")
 
 
 class Shown(NamedTuple):
-    """What a bundle shows of results.
+    """The results in a bundle.
 
     Attributes:
-        claims: as the manifest has them.
-        counts: of all of them and of each study, as the manifest has it.
-        blocks: tables and figures.
+        claims: in the format of the manifest.
+        counts: verdicts counted over all claims and by study, in the format of the manifest.
+        blocks: tables and figures, by name.
     """
 
     claims: list[dict[str, Any]]
@@ -41,7 +41,7 @@ class Shown(NamedTuple):
 def claims_of(*places: Path) -> Shown:
     """All claims in folders of results, or of studies, with their tables and figures.
 
-    Raises Damaged if a file is not what was written.
+    Raises Damaged if a file differs from its manifest.
     """
     judged = [folder for folder in results_in(*places) if has(folder, CLAIMS)]
     rows = [row for folder in judged for row in claims_in(folder / CLAIMS)]
@@ -57,7 +57,7 @@ def claims_of(*places: Path) -> Shown:
 
 
 def counts_of(rows: list[dict[str, Any]], texts: Mapping[str, Texts | None]) -> dict[str, Any]:
-    """The count of all claims in a sentence, and of each study, the one with most claims first."""
+    """The verdicts counted in a sentence, over all claims and for each study; studies with most claims come first."""
     by_study: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_study.setdefault(study_of(texts[row["experiment"]]), []).append(row)
@@ -70,7 +70,7 @@ def counts_of(rows: list[dict[str, Any]], texts: Mapping[str, Texts | None]) -> 
 
 
 def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) -> dict[str, Any]:
-    """One of them."""
+    """One claim in the format of the manifest."""
     name = row["experiment"]
     held = {kind: f"claims/{name}/{kind}" for kind in ("table", "figure")}
     return {
@@ -86,7 +86,7 @@ def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) ->
 
 
 class Texts(NamedTuple):
-    """What tells of an experiment: the first sentence of its file; its study's title, README and result."""
+    """Texts about an experiment: the first sentence of its file, and its study's title, README and result."""
 
     summary: str
     study: str
@@ -95,7 +95,7 @@ class Texts(NamedTuple):
 
 
 def texts_of(experiment: str) -> Texts | None:
-    """Those of an experiment; None for one that is not here."""
+    """The texts about an experiment; None if it is unknown."""
     if experiment not in catalogue.names("experiments"):
         return None
     study = catalogue.home("experiments", experiment).path
@@ -112,10 +112,10 @@ def study_of(texts: Texts | None) -> str:
 
 
 def paper_of(section: str, texts: Texts | None) -> str:
-    """Whose claim it is, such as `Bietti et al. (2023)`.
+    """The paper that a claim is from, such as `Bietti et al. (2023)`.
 
-    That is the first paper that its section names with a year, else the first sentence of its experiment's file, else
-    the README of its experiment's study. Of an experiment that is not here it is `other`.
+    It is the first paper with a year in the claim's section, else in the first sentence of the experiment's file, else
+    in the README of the experiment's study; `other` if there is none, or the experiment is unknown.
     """
     found = next(filter(None, map(PAPER.search, (section, texts.summary, texts.readme))), None) if texts else None
     if found is None:

@@ -1,6 +1,6 @@
-"""What the server computes with PyTorch: the same questions, words and answers as the page's own engine has.
+"""Computes with PyTorch, on the server, what the page's own engine does not support (`hopscope.explorer.native`).
 
-The page asks here what its engine does not compute (`hopscope.explorer.native`). A change is made of three words, which
+Queries and answers have the format of the engine. A change of attention is made of three kinds of interventions, which
 are those of circuits and clamps (`hopscope.circuits.evaluator`, `hopscope.interventions.clamps`).
 """
 
@@ -22,7 +22,7 @@ from hopscope.core.settings import BadInput
 from hopscope.explorer.bundle import INSTANCES, SIZES
 from hopscope.explorer.scoring import scoring
 from hopscope.explorer.sequences import asked
-from hopscope.explorer.typed import fresh, told, typed
+from hopscope.explorer.typed import answers_on, fresh, typed
 from hopscope.interventions.patterns import prescribed
 from hopscope.models.base import Model
 from hopscope.problem.paths import Path
@@ -34,18 +34,18 @@ WORDS = {
     "held ideal shares the row; all else is as computed.",
     "hand": "Everything by hand: rows of the circuit's paths are ideal, and all other rows are null.",
 }
-HELD = 4  # models that are kept in memory
+HELD = 4  # most models in memory
 MOST_FRESH, MOST_SEEDS = 64, 10**9
 
 
 @dataclass(frozen=True)
 class Edited(Change):
-    """Rows of some paths are ideal, then some paths are silenced; all else stays as computed.
+    """Holds the rows of some paths ideal and silences others; all other attention is as computed.
 
     Attributes:
-        ideal: paths whose rows are held.
+        ideal: paths whose rows are held ideal.
         off: paths that are silenced.
-        null: what silenced ones attend to.
+        null: the pattern that replaces silenced attention.
     """
 
     ideal: frozenset[Path] = frozenset()
@@ -64,19 +64,19 @@ class Edited(Change):
 
 @dataclass(frozen=True)
 class Ask:
-    """A question.
+    """A query of the page.
 
     Attributes:
-        step: of which checkpoint.
-        n: sequences, one of a bundle's sizes.
-        hand: whether every pattern is by hand.
-        off: paths that are silenced, or by hand left out.
+        step: of the checkpoint.
+        n: number of sequences, one of `SIZES`.
+        hand: whether every pattern is set by hand.
+        off: paths that are silenced, or, under `hand`, left out of the circuit.
         ideal: paths that are held ideal.
-        null: of silenced paths, and by hand of all other rows.
-        instance: a sequence whose patterns and answers are asked for, too.
-        typed: a sequence that was typed, as tokens; its answers are then all that is asked for.
-        fresh: so many fresh sequences, for typed facts to be laid over, likewise; drawn with this seed.
-        seed: of these.
+        null: the null of silenced paths and, under `hand`, of all other rows.
+        instance: a sequence whose patterns and answers are returned, too.
+        typed: tokens of a typed sequence; only its answers are returned.
+        fresh: number of fresh sequences whose symbols the page renames to typed facts; only their answers are returned.
+        seed: of the fresh sequences.
     """
 
     step: int
@@ -92,7 +92,7 @@ class Ask:
 
     @classmethod
     def parse(cls, values: Mapping[str, list[str]]) -> Ask:
-        """A question as a query string has it. Raises BadInput."""
+        """The query in the values of a query string. Raises BadInput."""
         single = {name: found[-1] for name, found in values.items()}
         null = single.get("null", "uniform")
         if null not in NULLS:
@@ -116,7 +116,7 @@ class Ask:
         )
 
     def change(self, circuit: Mapping[str, Any] | None) -> Change:
-        """What becomes of attention; by hand with the paths of the run's circuit, by their strengths."""
+        """The change of attention; under `hand` with the paths of the run's circuit, weighted by their strengths."""
         if not self.hand:
             return Edited(self.ideal, self.off, self.null)
         found = (circuit or {}).get("paths", ())
@@ -126,7 +126,7 @@ class Ask:
 
 
 def whole(values: Mapping[str, str], name: str, default: int) -> int:
-    """A whole number of a query. Raises BadInput."""
+    """A whole number in a query. Raises BadInput."""
     text = values.get(name, str(default))
     if not (text.isascii() and text.isdecimal() and len(text) < 16):
         raise BadInput(f"{name} must be a whole number of at least 0; got {text[:40]!r}")
@@ -134,19 +134,19 @@ def whole(values: Mapping[str, str], name: str, default: int) -> int:
 
 
 def among(values: Mapping[str, str], name: str, most: int) -> int:
-    """A whole number of a query, 0 if it is not there. Raises BadInput for one that is too large."""
+    """A whole number in a query, 0 by default. Raises BadInput if it is too large."""
     if (found := whole(values, name, 0)) > most:
         raise BadInput(f"{name} must be at most {most}; got {found}")
     return found
 
 
 class Computer:
-    """Models of one run on its bundle's sequences.
+    """Runs the models of one run on its bundle's sequences.
 
     Args:
         batch: the sequences.
-        paths: that the model has.
-        at: a step's model.
+        paths: every path of the model.
+        at: gives the model of a step.
     """
 
     def __init__(self, batch: Batch, paths: Iterable[Path], at: Any):
@@ -154,7 +154,7 @@ class Computer:
         self.models: OrderedDict[int, Model] = OrderedDict()
 
     def model(self, step: int) -> Model:
-        """A step's model, one of the last few or read now. Raises BadInput, Damaged."""
+        """The model of a step, from a cache of the last few or from disk. Raises BadInput, Damaged."""
         if step not in self.models:
             self.models[step] = self.at(step)
         self.models.move_to_end(step)
@@ -164,7 +164,7 @@ class Computer:
 
     @torch.no_grad()
     def answer(self, ask: Ask, circuit: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Losses, right answers, and one sequence, under a change. Raises BadInput for a path that is not there."""
+        """Losses, accuracies and one sequence under a change. Raises BadInput for a path that does not exist."""
         for path in sorted(ask.off | ask.ideal):
             if path not in self.paths:
                 raise BadInput(f"there is no path '{path}' here")
@@ -188,15 +188,15 @@ class Computer:
         }
 
     def typed(self, ask: Ask, circuit: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-        """Answers on what was typed. Raises BadInput for what the task never draws."""
+        """Answers on typed sequences. Raises BadInput for a sequence that the task never draws."""
         task = self.batch.task
         batch = typed(task, list(ask.typed)) if ask.typed else fresh(task, ask.fresh, ask.seed)
         outputs = Evaluator(self.model(ask.step), batch).outputs([ask.change(circuit)])[0]
         right = asked(batch)
-        return [told(batch, row, right, named(batch, outputs, row)) for row in range(len(batch))]
+        return [answers_on(batch, row, right, named(batch, outputs, row)) for row in range(len(batch))]
 
     def look(self, evaluator: Evaluator, change: Change, outputs: Tensor, row: int) -> dict[str, Any]:
-        """One sequence: patterns and answers."""
+        """The patterns and answers of one sequence."""
         if row >= len(evaluator.batch):
             raise BadInput(f"there are {len(evaluator.batch)} sequences here; got instance {row}")
         patterns = [layer[row].flatten(1).tolist() for layer in evaluator.patterns_under(change)]
@@ -204,9 +204,10 @@ class Computer:
 
 
 def named(batch: Batch, outputs: Tensor, row: int) -> list[list[dict[str, float]]]:
-    """Per query and hop what is named, how far off it is, and the runner-up with what it lacks.
+    """For each query and hop the answer with its distance, and the runner-up with its margin.
 
-    Of vectors the nearest candidate, and distances; of tokens the likeliest, and −log p in nats.
+    For vectors the answer is the nearest candidate, by Euclidean distance. For tokens it is the likeliest, and its
+    distance is −log p in nats.
     """
     task = batch.task
     hops = len(task.hop_names)

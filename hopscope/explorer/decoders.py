@@ -1,8 +1,8 @@
-"""What each residual stream holds, for the page's scene: linear decoders that are judged before anything is shown.
+"""Linear decoders of residual streams, for the page's scene.
 
-They are the probes of `hopscope.probes.reach`: a ridge regression predicts a symbol of the position's own chain, and
-names the nearest of the symbols that the sequence's chains have in that place. They are fitted on some sequences and
-judged on others. The page reads a stream only with a decoder that names the right symbol in nearly all cases.
+They are the probes of `hopscope.probes.reach`: a ridge regression predicts a symbol of the position's chain, and the
+nearest of the symbols at that place of the sequence's chains is the answer. Decoders are fitted on some sequences and
+tested on others. The page only uses those that are right in at least 95 % of cases (`LEAST`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from hopscope.runs.kept import kept, weights
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
-LEAST = 0.95  # of answers right, for a decoder to be shown
+LEAST = 0.95  # least accuracy of a decoder that is shown
 SEQUENCES = {"train": 2000, "select": 500, "test": 1000}
 SEED = 0
-VERSION = 1  # of how they are fitted; raised whenever they may come out otherwise than before
+VERSION = 1  # of the fit; raised whenever its results may change
 
 
 @dataclass(frozen=True)
@@ -49,27 +49,27 @@ class Decoders:
     read: Block
 
     def entry(self, step: int, block: str) -> dict[str, Any]:
-        """As it stands in the manifest."""
+        """The entry in the manifest."""
         return {"step": step, "n": SEQUENCES["test"], "least": LEAST, "cells": self.cells, "block": block}
 
 
 def decodes(run: Run) -> bool:
-    """Whether there are decoders for a run: a transformer of the project's own, on plain retrieval."""
+    """Whether a run can have decoders: hopscope's own transformer, on plain retrieval."""
     return type(run.task) is Retrieval and type(run.model) is Transformer
 
 
 def decoders_of(run: Run, step: int) -> Decoders:
-    """A checkpoint's decoders, fitted now or before. Raises BadInput where there are none, Damaged."""
+    """A checkpoint's decoders, fitted or from the cache. Raises BadInput if there are none for the run, Damaged."""
     task, model = run.task, run.at(step)
     if not (isinstance(task, Retrieval) and isinstance(model, Transformer)):
-        raise BadInput(f"decoders know plain retrieval and the project's transformer alone; got {task.name()}")
+        raise BadInput(f"decoders are only for hopscope's transformer on plain retrieval; got {task.name()}")
     about = {"weights": weights(run, [step]), "sequences": SEQUENCES, "seed": SEED, "version": VERSION}
     return kept(run, "decoders", about, lambda: fitted(model, task), files_of, decoders_in, place=place())
 
 
 @torch.no_grad()
 def fitted(model: Transformer, task: Retrieval) -> Decoders:
-    """Decoders of every stream and role, fitted and judged."""
+    """Fit and test a decoder for every stream, role and hop."""
     train, select = (moments(model, task, SEQUENCES[use], SEED, use, False) for use in ("train", "select"))
     probes = [
         [Probe.fit(*pair, task.d_symbol) for pair in zip(*places, strict=True)]
@@ -93,14 +93,14 @@ def fitted(model: Transformer, task: Retrieval) -> Decoders:
 
 
 def row_of(probe: Probe, hop: int, d_symbol: int) -> Float[numpy.ndarray, "number"]:
-    """One decoder's numbers in a row."""
+    """The numbers of one decoder as a row of `Decoders.read`."""
     own, piece = slice(2 * hop * d_symbol, (2 * hop + 1) * d_symbol), 2 * hop
     parts = [probe.weight[:, own].flatten(), probe.bias[own], probe.mean[piece], probe.slope[piece, None]]
     return torch.cat(parts).numpy()
 
 
 def files_of(found: Decoders) -> dict[str, bytes]:
-    """What is kept."""
+    """The files in the cache."""
     return {"read": found.read.data, "about.json": to_json({"cells": found.cells, "block": found.read.entry()})}
 
 
@@ -110,4 +110,4 @@ def decoders_in(files: Mapping[str, bytes]) -> Decoders:
         about = json_of(files["about.json"])
         return Decoders(about["cells"], Block.from_entry(files["read"], about["block"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"decoders are not what was kept: {error!r}") from error
+        raise Damaged(f"the cached decoders are damaged: {error!r}") from error

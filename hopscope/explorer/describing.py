@@ -1,4 +1,4 @@
-"""What a bundle says of a run before any of its models is looked at: task, model, losses, and a batch of sequences."""
+"""The part of a run's entry in a manifest that needs no checkpoint: task, model, configuration and logged losses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def describe(run: Run, name: str) -> dict[str, Any]:
 
 
 def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
-    """What the page must know of a task."""
+    """The entry of a task."""
     asking = range(task.n_positions)[task.query_positions]
     return {
         "name": task.name(),
@@ -66,7 +66,7 @@ def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
 
 
 def model_entry(run: Run) -> dict[str, Any]:
-    """What the page must know of a model, and whether its engine computes it."""
+    """The entry of a model, with whether the page's engine can run it."""
     shape = run.config.model
     with torch.device("meta"):
         model = shape.build(run.task).unrolled()
@@ -94,7 +94,7 @@ def model_entry(run: Run) -> dict[str, Any]:
 
 
 def variants(shape: Shape, task: Task) -> tuple[Variant | None, Variant | None]:
-    """A transformer's attention and positions; of another model there are none."""
+    """A transformer's attention and position code; None for other models."""
     if not isinstance(shape, Architecture):
         return None, None
     return shape.rule, shape.code(task.inputs_carry_position)
@@ -111,20 +111,20 @@ def as_entry(variant: Variant | None, shape: Shape) -> dict[str, Any]:
 
 
 def metrics(rows: list[dict[str, Any]], task: Task) -> dict[str, Any]:
-    """The logged losses as lists."""
+    """The logged losses as lists over steps."""
     hops = {hop: [row["hop_losses"].get(hop) for row in rows] for hop in task.hop_names}
     simple = {name: [row.get(name) for row in rows] for name in ("step", "train_loss", "val_loss")}
     return {**simple, "hop_losses": hops}
 
 
 def learnt(rows: list[dict[str, Any]], task: Task) -> dict[str, Any]:
-    """When each hop's validation loss went below the task's threshold of learning."""
+    """The onset of each hop: when its validation loss fell below the task's `learnt_below`."""
     steps = [row["step"] for row in rows]
     curves = {hop: numpy.array([-row["hop_losses"][hop] for row in rows], float) for hop in task.hop_names}
     return {hop: passed(steps, curve, -task.learnt_below) for hop, curve in curves.items() if len(steps) > 1}
 
 
 def passed(steps: list[int], curve: Any, threshold: float) -> dict[str, Any]:
-    """An onset, as the manifest has it."""
+    """An onset in the format of the manifest."""
     found: Onset = onset(steps, curve, threshold)
     return {name: getattr(found, name) for name in ("status", "step", "after", "by", "falls")}

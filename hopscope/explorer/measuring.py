@@ -1,7 +1,7 @@
-"""One checkpoint, measured: how strong every path is, a few patterns, and the losses that the page must reproduce.
+"""Measure a checkpoint: the strength of every path, a few patterns, and the losses that the page must reproduce.
 
-What was measured is kept in the user's cache, named after the very weights that were looked at, so that a run which is
-explored again is there at once, and the run itself stays as it is.
+Results are kept in the user's cache under a hash of the weights. So a run that is explored again is shown at once, and
+nothing is written to its folder.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from hopscope.runs.kept import kept, weights
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 
-#: Of what is measured. It is raised whenever that may come out otherwise than before.
+#: Version of the measurements, raised whenever their results may change.
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a bundle knows of a checkpoint beside its weights.
+    """The data of a checkpoint besides its weights.
 
     Attributes:
         strengths: mean attention on every path, 0–1, as a block.
-        patterns: of the first sequences, as a block of bytes; None where the model has no heads.
-        reference: by number of sequences, `loss` and `hop_losses`.
-        accuracy: share of right answers by hop.
+        patterns: of the first sequences, as a block of bytes; None if the model has no heads.
+        reference: `loss` and `hop_losses`, by number of sequences.
+        accuracy: share of right answers, 0–1, by hop.
     """
 
     strengths: Block
@@ -49,21 +49,22 @@ class Measured:
 
 
 def place() -> Path:
-    """Where it is all kept."""
+    """The explorer's folder in the cache."""
     return cache_folder() / "explorer"
 
 
 def measure(run: Run, step: int, seen: Sequences, dtype: str) -> Measured:
-    """A checkpoint's measures, taken now or before.
+    """A checkpoint's measurements, made now or from the cache.
 
     Args:
-        run: whose.
-        step: which.
-        seen: the sequences, and the paths.
-        dtype: of the weights in the bundle, float32 or float16: reference losses are those of the rounded weights.
+        run: the run.
+        step: of the checkpoint.
+        seen: the sequences and the paths.
+        dtype: of the weights in the bundle, float32 or float16; reference losses are those of the rounded weights.
 
     Raises:
-        BadInput: the model's losses are no numbers. Damaged: the checkpoint is not what was written, whatever is kept.
+        BadInput: the model's losses are not finite.
+        Damaged: the checkpoint differs from its manifest, even if its measurements are in the cache.
     """
     run.stored(step, "model")
     about = {"weights": weights(run, [step]), "dtype": dtype, "sizes": list(SIZES), "seed": SEED, "version": VERSION}
@@ -74,7 +75,7 @@ def measure(run: Run, step: int, seen: Sequences, dtype: str) -> Measured:
 
 @torch.no_grad()
 def measured(model: Model, seen: Sequences, dtype: str) -> Measured:
-    """Measures of a model; its weights are rounded afterwards."""
+    """Measurements of a model. Its weights are rounded in place for the reference losses."""
     batch = seen.batch
     strengths, patterns = numpy.zeros(0, numpy.float32), None
     if seen.paths:
@@ -88,7 +89,7 @@ def measured(model: Model, seen: Sequences, dtype: str) -> Measured:
 
 
 def rounded(model: Model, dtype: str) -> Model:
-    """A model whose weights are numbers of this type, computed in float32 all the same."""
+    """A model with its weights rounded to a dtype in place; it still computes in float32."""
     if dtype == "float16":
         for tensor in model.state_dict().values():
             tensor.copy_(tensor.half().float())
@@ -96,10 +97,7 @@ def rounded(model: Model, dtype: str) -> Model:
 
 
 def losses(batch: Batch, outputs: Tensor) -> dict[str, Any]:
-    """Loss and partial losses; a hop that is not asked has none, and counts 0 as everywhere.
-
-    Raises BadInput where the loss is no number.
-    """
+    """Loss and partial losses, 0 for a hop without targets. Raises BadInput if the loss is not finite."""
     hops = batch.task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
     named = dict(zip(batch.task.hop_names, hops, strict=True))
     loss = float(batch.task.loss(outputs, batch.targets))
@@ -109,7 +107,7 @@ def losses(batch: Batch, outputs: Tensor) -> dict[str, Any]:
 
 
 def accuracy(batch: Batch, outputs: Tensor) -> dict[str, float]:
-    """Share of right answers by hop."""
+    """Share of right answers, 0–1, by hop."""
     right = batch.task.correct(outputs[: len(batch)], batch).float().mean(0).nan_to_num().tolist()
     return dict(zip(batch.task.hop_names, right, strict=False))
 
@@ -125,7 +123,7 @@ def weights_block(run: Run, step: int, dtype: str) -> Block:
 
 
 def files_of(found: Measured) -> dict[str, bytes]:
-    """What is kept."""
+    """The files in the cache."""
     blocks = {name: block for name in ("strengths", "patterns") if (block := getattr(found, name)) is not None}
     about = {"reference": found.reference, "accuracy": found.accuracy}
     entries = {name: block.entry() for name, block in blocks.items()}
@@ -139,4 +137,4 @@ def measured_in(files: Mapping[str, bytes]) -> Measured:
         blocks = {name: Block.from_entry(files[name], entry) for name, entry in about["blocks"].items()}
         return Measured(blocks["strengths"], blocks.get("patterns"), about["reference"], about["accuracy"])
     except (KeyError, TypeError, ValueError) as error:
-        raise Damaged("what was kept of a checkpoint is no measure of one") from error
+        raise Damaged("the cached measurements of a checkpoint are damaged") from error

@@ -1,7 +1,7 @@
-"""What the page's own engine computes, and what it is told of a model; all else is computed by Python.
+"""Which models the page's own engine can run; all others are computed by Python.
 
-The engine (`explorer/src/engine/`) is the project's `Transformer` with some rules of attention and position codes. It
-takes a model by its shape and its parameters under their PyTorch names.
+The engine (`explorer/src/engine/`) implements hopscope's `Transformer` with some attention variants and position codes.
+It gets the shape of a model, and its parameters under their PyTorch names.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from hopscope.models.base import Model
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Task
 
-#: Variants by file name that the engine has; `explorer/src/engine/types.ts` lists the same.
+#: The variants that the engine implements, by file name; `explorer/src/engine/types.ts` has the same list.
 ATTENTION = ("softmax", "linear", "kv_shift")
 POSITIONS = ("input", "learned", "none", "rotary", "relative")
 
 
 def fallback(model: Model, task: Task) -> str | None:
-    """Why the page cannot run a model by itself, in a sentence; None: it can."""
+    """The reason why the page's engine cannot run a model, as a sentence; None if it can."""
     if type(model) is not Transformer:
         return f"The page computes the project's Transformer alone; this is a {type(model).__name__}."
     shape = model.architecture
@@ -34,5 +34,5 @@ def fallback(model: Model, task: Task) -> str | None:
 
 
 def ours(kind: str, rule: object, known: tuple[str, ...]) -> bool:
-    """Whether a variant is one of the library's own files of these names."""
+    """Whether a variant is one of hopscope's own with these names, and no plug-in."""
     return any(type(rule) is catalogue.find(f"models.{kind}", name) for name in known)

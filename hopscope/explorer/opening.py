@@ -1,4 +1,4 @@
-"""`hopscope.explore(run)`: the explorer in a notebook, JupyterLab's or marimo's."""
+"""`hopscope.explore(run)`: the explorer as a widget in JupyterLab or marimo."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 
 def explore(*runs: Run | Path | str, results: Path | str | None = None, height: int = 720) -> Explorer:
-    """The page in which the runs' models themselves run, as a widget.
+    """The interactive page on some runs as a widget.
 
-    It shows the newest checkpoint first, and measures the others while one looks. What is chosen in it is its `state`,
-    the text that stands behind `#` in the page's address: it can be read, and set.
+    It shows the newest checkpoint first, and measures the others in the background. Its `state` is what the user has
+    chosen, in the form of the text after `#` in the page's address. It can be read and set.
 
     >>> view = hopscope.explore("packaged")  # doctest: +SKIP
     >>> view.state = "view=circuit&step=160"  # doctest: +SKIP
 
     Args:
-        runs: what `hopscope.load` gives, or takes.
-        results: a folder of results whose claims are shown, too.
-        height: of the widget, in pixels of CSS.
+        runs: results of `hopscope.load`, or its arguments.
+        results: a folder of results whose claims are also shown.
+        height: of the widget, in CSS pixels.
 
     Raises:
-        BadInput: there is no such run, or the extra `explorer` is not installed. Damaged: a run cannot be read.
+        BadInput: a run does not exist, or the extra `explorer` is not installed.
+        Damaged: a run cannot be read.
     """
     if importlib.util.find_spec("anywidget") is None:
         raise BadInput("the explorer in a notebook needs anywidget: run pip install 'hopscope[explorer]'")

@@ -1,7 +1,7 @@
-"""The explorer's page: as one file that works from disk, and as the server gives it.
+"""The explorer's page, as one file that works from disk, and as the server sends it.
 
-A file fetches nothing: script, style, manifest and blocks are in it, and its content security policy allows the script
-and the style by their hashes, and WebAssembly made of the script's own bytes. Data are in elements that are no scripts,
+The file fetches nothing: script, style, manifest and blocks are in it. Its content security policy allows script
+and style by their hashes, and WebAssembly made from the script's own bytes. Data are in script elements of data types,
 with every `<` escaped or in base64, so that no name of a run or symbol can become markup.
 """
 
@@ -35,14 +35,14 @@ SHELL = """<!doctype html>
 </body>
 </html>
 """
-#: What no page of ours does: fetch from elsewhere, be a base for addresses, send forms.
+#: The policy that all pages share: nothing from elsewhere, no base addresses, no forms.
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; worker-src blob:"
 FROM_HERE = "script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'"
 SERVED = f"{NOTHING_ELSE}; {FROM_HERE}; frame-ancestors 'none'"
 
 
 def static(name: str) -> str:
-    """One of the page's files, which `make explorer` builds. Raises BadInput if it is not there."""
+    """One of the page's files, which `make explorer` builds. Raises BadInput if it does not exist."""
     path = STATIC / name
     if not path.is_file():
         raise BadInput(f"{path} is missing: this copy of hopscope was made without the explorer's page")
@@ -50,7 +50,7 @@ def static(name: str) -> str:
 
 
 def served_page(title: str) -> str:
-    """The page as the server gives it; it fetches the rest from there."""
+    """The page as the server sends it; it fetches the rest from the server."""
     style, body = '<link rel="stylesheet" href="page.css">', '<script src="page.js"></script>'
     early = '<link rel="preload" href="bundle.json" as="fetch" crossorigin>'  # while the script is read
     head = f'<link rel="icon" href="data:,">\n{early}'
@@ -58,7 +58,7 @@ def served_page(title: str) -> str:
 
 
 def export(builder: Builder, path: Path, title: str = "") -> Bundle:
-    """Build a bundle whole, and write it with the page as one file. Raises CannotSave, BadInput."""
+    """Build a complete bundle, and write it with the page as one file. Raises CannotSave, BadInput."""
     script, style = inline(static("page.js")), static("page.css")
     check_place(path)
     bundle = builder.build()
@@ -67,15 +67,15 @@ def export(builder: Builder, path: Path, title: str = "") -> Bundle:
 
 
 def check_place(path: Path) -> None:
-    """Raise BadInput for a file that cannot be there, before the work is done."""
+    """Raise BadInput for a file that cannot be written, before the bundle is built."""
     if not path.parent.is_dir():
-        raise BadInput(f"could not write {path}: there is no folder {path.parent}; choose one that there is")
+        raise BadInput(f"could not write {path}: there is no folder {path.parent}; choose one that exists")
     if path.is_dir():
         raise BadInput(f"could not write {path}: it is a folder; choose a file in it")
 
 
 def name_of(bundle: Bundle) -> str:
-    """What a page on some runs is called."""
+    """The title of a page."""
     names = ", ".join(run["name"] for run in bundle.manifest["runs"])
     if bundle.manifest["opens"] == "claims":
         return "hopscope: claims"
@@ -83,7 +83,7 @@ def name_of(bundle: Bundle) -> str:
 
 
 def page_of(bundle: Bundle, manifest: str, script: str, style: str, title: str) -> str:
-    """One file's text."""
+    """The text of an exported file."""
     policy = f"{NOTHING_ELSE}; script-src {hash_of(script)} 'wasm-unsafe-eval'; style-src {hash_of(style)}"
     data = [f'<script type="application/json" id="bundle">{as_data(manifest)}</script>']
     for name, block in bundle.blocks.items():
@@ -98,12 +98,12 @@ def page_of(bundle: Bundle, manifest: str, script: str, style: str, title: str) 
 
 
 def packed(data: bytes) -> tuple[str, str]:
-    """A block in base64, and how: as it is, or by gzip, where that makes it much smaller, as it does of text."""
+    """The encoding of a block and its base64 text: gzip if that at least halves its size, else the bytes themselves."""
     small = gzip.compress(data, mtime=0)
     kind, shown = ("gzip", small) if 2 * len(small) < len(data) else ("octet-stream", data)
     return kind, base64.b64encode(shown).decode()
 
 
 def inline(script: str) -> str:
-    """A script that can end no element; what is escaped stands in strings and expressions, and means the same there."""
+    """A script that cannot end its element; the escapes are in strings and regular expressions, and change nothing."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

@@ -1,4 +1,4 @@
-"""One run's part of a bundle, which grows as its checkpoints are measured, and while the run still trains."""
+"""The part of a bundle about one run, which grows as checkpoints are measured, and while the run trains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hopscope.explorer.tour import FIRST_RUN, tour_of
 from hopscope.runs.reading import vouching
 from hopscope.runs.run import SHIPPED, Run, load
 
-#: Which checkpoints' weights a bundle holds: the last, those of a tour through training, all, or some by step.
+#: The checkpoints whose weights a bundle holds: the last, those of a tour through training, all, or given steps.
 Which = Literal["last", "tour", "all"] | Collection[int]
 Watch = Callable[[str], None]
 QUIET = 60  # seconds without a new checkpoint, after which a run that is not done counts as stopped
@@ -46,19 +46,20 @@ class Part:
         dtype: of these weights.
 
     Attributes:
-        entry: as in the manifest.
+        entry: the run's entry in the manifest.
         blocks: by name.
 
     Raises:
-        BadInput: there is no such run, or no checkpoint of a step asked for. Damaged: it cannot be read.
+        BadInput: the run, or a checkpoint of a given step, does not exist.
+        Damaged: the run cannot be read.
     """
 
     def __init__(self, folder: Path | str, which: Which, dtype: str):
         self.folder, self.which, self.dtype = folder, which, dtype
         self.warned: list[str] = []
-        with self.heeded():
+        with self.collecting_warnings():
             self.run: Run = load(folder)
-            self.entry = describe(self.run, called(self.run, folder)) | {"warnings": self.warned}
+            self.entry = describe(self.run, run_name(self.run, folder)) | {"warnings": self.warned}
         self.seen = Sequences.of(self.run)
         self.blocks: dict[str, Block | Lazy] = {}
         self.entry["batch"], blocks = batch_entry(self.seen, self.identity)
@@ -76,11 +77,11 @@ class Part:
 
     @cached_property
     def computer(self) -> Computer:
-        """Answers questions about its models."""
+        """Answers queries about the run's models."""
         return Computer(self.seen.batch, self.seen.paths, lambda step: self.run.at(step))
 
     def check_steps(self) -> None:
-        """Raise BadInput for weights of a step that is not there."""
+        """Raise BadInput for a given step without a checkpoint."""
         for step in self.which if not isinstance(self.which, str) else ():
             if step not in self.run.steps:
                 there = ", ".join(map(str, self.run.steps))
@@ -89,7 +90,7 @@ class Part:
     # Growing -----------------------------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Read again what a run in training adds to; whether that is anything. A run that is gone is told of."""
+        """Read a run in training again; return whether anything changed. A run that is gone becomes an error."""
         before = (self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps)
         try:
             self.run = again(self.run)
@@ -112,7 +113,7 @@ class Part:
         return [(checkpoint["step"], checkpoint["state"]) for checkpoint in self.entry["checkpoints"]]
 
     def new_checkpoints(self) -> None:
-        """Enter checkpoints that have come, and tell of missing ones; those that training thinned out just go."""
+        """Update the checkpoints: add new ones, mark missing ones, and drop those that training has thinned out."""
         known = {checkpoint["step"]: checkpoint for checkpoint in self.entry["checkpoints"]}
         promised = {step for step in scheduled(self.run) if step not in self.run.steps}
         current = {step: known.get(step) or blank(step) for step in self.run.steps}
@@ -121,23 +122,23 @@ class Part:
 
     @property
     def pending(self) -> list[int]:
-        """Steps that are still to be measured, newest first."""
+        """Steps that are not measured yet, newest first."""
         return [c["step"] for c in reversed(self.entry["checkpoints"]) if c["state"] == "pending"]
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing more is to be expected: the run is done, or nobody seems to train it."""
+        """Whether no new checkpoint is expected: the run is done, or has had none for `QUIET` seconds."""
         newest = self.run.folder(self.run.step)
         return self.run.done or (newest.exists() and time.time() - newest.stat().st_mtime > QUIET)
 
     # Measuring ---------------------------------------------------------------------------------------------------
 
     def measure(self, step: int) -> None:
-        """Measure a checkpoint; of a damaged one it is told what is wrong."""
+        """Measure a checkpoint; the entry of a damaged one says what is wrong."""
         entry = next(c for c in self.entry["checkpoints"] if c["step"] == step)
         held = self.holds(step)
         try:
-            with self.heeded():
+            with self.collecting_warnings():
                 found = measure(self.run, step, self.seen, self.dtype if held else "float32")
             if held:
                 self.blocks[f"{self.identity}/{step}/weights"] = self.weights(step)
@@ -148,7 +149,7 @@ class Part:
         self.find_onsets()
 
     def entered(self, step: int, found: Measured, held: bool) -> dict[str, Any]:
-        """A measured checkpoint's entry; its blocks are put among the others."""
+        """The entry of a measured checkpoint; its blocks are added to the bundle."""
         blocks = {"strengths": found.strengths, "patterns": found.patterns}
         named = {name: f"{self.identity}/{step}/{name}" for name, block in blocks.items() if block is not None}
         self.blocks |= {named[name]: block for name, block in blocks.items() if block is not None}
@@ -164,7 +165,7 @@ class Part:
         }
 
     def holds(self, step: int) -> bool:
-        """Whether the bundle has the weights of a step; the last is the last that is whole."""
+        """Whether the bundle holds the weights of a step; the last step is the last that is not damaged."""
         if self.which in ("last", "tour"):
             toured = (self.entry["tour"] or ())[FIRST_RUN:] if self.which == "tour" else ()
             last = max((s for s, state in self.told_steps if state in ("pending", "ready")), default=None)
@@ -172,14 +173,14 @@ class Part:
         return self.which == "all" or step in self.which
 
     def weights(self, step: int) -> Block | Lazy:
-        """The weights of a step; all steps' are read only when they are asked for."""
+        """The weights of a step; under `all` they are read on demand."""
         block = weights_block(self.run, step, self.dtype)
         if self.which != "all":
             return block
         return Lazy(block.entry(), lambda: weights_block(self.run, step, self.dtype))
 
     def find_onsets(self) -> None:
-        """When each path that was ever strong became so, by the checkpoints that are measured."""
+        """Find the onsets of paths that ever had a strength above one half, from the checkpoints measured so far."""
         steps = sorted(self.strengths)
         if len(steps) < 2 or not self.seen.paths:
             return
@@ -196,15 +197,15 @@ class Part:
 
     @property
     def wants_circuit(self) -> bool:
-        """Whether its circuit is to be searched for: there is a model with heads, and none newer is to be expected."""
+        """Whether to search for a circuit: the model has heads, and no newer checkpoint is expected."""
         return bool(self.seen.paths and self.whole) and max(self.whole) != self.searched and self.quiet
 
     def find_circuit(self, watch: Watch, given: Circuit | None = None) -> None:
-        """The circuit of the newest whole checkpoint, and when its paths came; what fails is told as a warning."""
+        """Find the circuit of the newest measured checkpoint and its onsets; a failure becomes a warning."""
         step = max(self.whole)
         self.searched = step
         try:
-            with self.heeded():
+            with self.collecting_warnings():
                 circuit = given or circuit_of(self.run, step=step, watch=watch, place=place())
                 words = paragraph(circuit, self.run.task, least_for(self.run.task, self.run.at(step)))
                 self.entry["circuit"] = {**circuit.as_dict(), "step": step, "words": words}
@@ -216,20 +217,20 @@ class Part:
             self.warned.append(str(error))
 
     def find_decoders(self, step: int) -> None:
-        """What the streams of a checkpoint hold, for the page's scene, where it can run the model."""
+        """Fit the decoders of a checkpoint for the page's scene, if the page can run the model."""
         if self.entry["circuit"]["paths"] and self.entry["model"]["native"] and decodes(self.run):
             found, block = decoders_of(self.run, step), f"{self.identity}/{step}/decoders"
             self.blocks[block] = found.read
             self.entry["decoders"] = found.entry(step, block)
 
     def measure_again(self) -> None:
-        """Checkpoints whose weights the tour calls for are measured again, with weights rounded as in the bundle."""
+        """Mark the checkpoints of the tour to be measured again, with weights rounded as in the bundle."""
         for checkpoint in self.entry["checkpoints"]:
             if checkpoint["state"] == "ready" and not checkpoint["weights"] and self.holds(checkpoint["step"]):
                 checkpoint["state"] = "pending"
 
     def emergence(self, paths: list[Any], watch: Watch) -> dict[str, Any] | None:
-        """The paths over training; None where there are too few checkpoints, or no paths."""
+        """The paths over training; None if there are too few checkpoints, or no paths."""
         trained = self.run.config.origin is None
         if not trained or not paths or len(self.run.steps) < LEAST or self.whole != self.run.steps:
             return None
@@ -242,21 +243,21 @@ class Part:
         return {**found.as_dict(), "run": str(self.folder), "effects": effects}
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """Put what Python warns of in the meantime among the run's warnings."""
+    def collecting_warnings(self) -> Iterator[None]:
+        """Add the warnings that are issued in this context to those of the run."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
         self.warned += [said for one in caught if (said := str(one.message)) not in self.warned]
 
 
-def called(run: Run, folder: Path | str) -> str:
-    """A run's name for people."""
+def run_name(run: Run, folder: Path | str) -> str:
+    """The name of a run on the page."""
     return SHIPPED.name if run.path == SHIPPED else str(folder)
 
 
 def again(run: Run) -> Run:
-    """The run as it is now. Raises BadInput if another has taken its folder."""
+    """The run, read again. Raises BadInput if its folder now holds another run."""
     found = Run(run.path)
     if found.config.identity != run.config.identity:
         raise BadInput(f"{run.path} holds another run by now, {found.config.identity}: explore it anew")
@@ -277,5 +278,5 @@ def scheduled(run: Run) -> list[int]:
 
 
 def gone(run: Run, step: int) -> str:
-    """What is said of a checkpoint that should be there."""
+    """The sentence about a missing checkpoint."""
     return f"the checkpoint of step {step} is missing, though the manifest of {run.path} lists it"

@@ -1,7 +1,7 @@
-"""How outputs become losses, in words that another language can follow: squared errors, or tokens' logits.
+"""Losses as data that the page's engine can implement: squared errors, or cross-entropy of logits.
 
-Tasks say what their losses are by code. A rule here is taken for a task's own only where it gives the same numbers on
-random outputs, so that a new task needs no entry anywhere, and one whose losses are of another kind is noticed.
+Tasks define their losses in code. A rule is used for a task only if it gives the same numbers on random outputs. So a
+new task needs no entry here, and a task with another kind of loss is recognised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hopscope.core.seeds import generator
 from hopscope.tasks.base import NOT_ASKED, Batch, Task
 from hopscope.tasks.base_regression import RegressionTask
 
-TRIED = 8  # sequences on which a rule is held against the task's own losses
+TRIED = 8  # sequences on which a rule is compared with the task's own losses
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class Scoring:
     """A rule for losses and right answers.
 
     Attributes:
-        kind: `vectors`, the mean squared error of a vector per hop; `numbers`, that of real numbers, which name
-            nothing; `tokens`, the cross-entropy in nats.
+        kind: `vectors`, the mean squared error of one vector per hop, whose nearest candidate is the answer; `numbers`,
+            that of real numbers, without candidates; `tokens`, the cross-entropy in nats.
         hops: names of the partial losses.
-        width: numbers of a vector, or logits of a set.
-        shared: whether one set of logits serves all hops.
+        width: dimensions of a vector, or logits of a set.
+        shared: whether all hops use the same logits.
         unscored: targets whose answers count as neither right nor wrong.
-        counted: whether right answers are counted at all; not where no such targets say which of them a task counts.
+        counted: whether right answers are counted; False if no choice of `unscored` gives the task's own count.
         total: the training loss: the mean over `hops` or over `answers`, or that of one hop, by its number.
-        scale: what squared errors of numbers are multiplied by.
+        scale: factor of squared errors of numbers.
         right_below: the loss below which numbers count as right.
-        by_place: whether each query is a hop of its own; else each is asked every hop.
+        by_place: whether each query is a hop of its own; otherwise every query has targets for every hop.
     """
 
     kind: Literal["vectors", "numbers", "tokens"]
@@ -52,13 +52,13 @@ class Scoring:
     by_place: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """As in JSON."""
+        """The rule as a value of JSON."""
         return asdict(self)
 
     def answers(
         self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]
     ) -> tuple[Float[Tensor, "batch query hop"], Bool[Tensor, "batch query hop"]]:
-        """The loss of every answer, and whether it is asked."""
+        """The loss of every answer, and whether there is a target for it."""
         if self.kind != "tokens":
             errors = self.scale * (outputs - targets).square().unflatten(-1, (-1, self.width)).mean(-1)
             if self.by_place:
@@ -70,7 +70,7 @@ class Scoring:
         return found, targets != NOT_ASKED
 
     def logits(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch query hop logit"]:
-        """Outputs by hop."""
+        """The logits of each hop."""
         sets = 1 if self.shared else len(self.hops)
         return outputs[..., : sets * self.width].unflatten(-1, (sets, self.width)).expand(-1, -1, len(self.hops), -1)
 
@@ -98,7 +98,7 @@ class Scoring:
         )
 
     def scored(self, batch: Batch, outputs: Tensor) -> tuple[int, int]:
-        """How many answers are scored, and how many of them are right; not of vectors."""
+        """The number of scored answers, and of right ones among them; not for vectors."""
         targets = batch.targets
         if self.kind == "numbers":
             errors, asked = self.answers(outputs, targets)
@@ -110,7 +110,7 @@ class Scoring:
 
 
 def scoring(task: Task) -> Scoring | None:
-    """The rule of a task's losses; None if it is of another kind."""
+    """The rule of a task's losses; None if no rule gives them."""
     random = generator(0, "scoring")
     batch = task.sample(TRIED, random)
     queries = batch.targets.shape[1]
@@ -120,7 +120,7 @@ def scoring(task: Task) -> Scoring | None:
 
 
 def rules(task: Task, batch: Batch) -> Iterator[Scoring]:
-    """The rules that fit a task's shapes, plainest first."""
+    """The rules that fit the shapes of a task, simplest first."""
     hops, n = task.hop_names, len(task.hop_names)
     totals: list[Any] = ["answers", "hops"] if n == 1 else ["hops", "answers", *range(n)]
     if batch.targets.is_floating_point():
@@ -138,7 +138,7 @@ def rules(task: Task, batch: Batch) -> Iterator[Scoring]:
 
 
 def unscored(rule: Scoring, batch: Batch, outputs: Tensor) -> Scoring:
-    """The same rule, without the answers that the task does not count as right or wrong; without all if unclear."""
+    """The rule with the targets that the task does not score; with `counted` False if there is no such choice."""
     if rule.kind == "vectors":
         return rule
     hits = batch.task.correct(outputs, batch)
@@ -148,5 +148,5 @@ def unscored(rule: Scoring, batch: Batch, outputs: Tensor) -> Scoring:
 
 
 def near(one: Tensor, other: Tensor) -> bool:
-    """Whether two results agree, gaps included."""
+    """Whether two results agree up to rounding; NaN equals NaN."""
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)

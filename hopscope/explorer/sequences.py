@@ -1,4 +1,4 @@
-"""The sequences of a run's bundle, and what the manifest says of them."""
+"""The sequences in a run's bundle, and their entry in the manifest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch, VectorTask
 from hopscope.tasks.base_regression import RegressionTask
 
-SEED = 0  # of the batch, drawn as `task.sample(n, seed)` draws it
+SEED = 0  # of the batch, `task.sample(n, SEED)`
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Sequences:
     """The sequences of a run's bundle, and the paths that occur in them.
 
     Attributes:
-        batch: as many as the greatest of `SIZES`.
-        paths: all that the model has, in the order of `Evaluator.strengths`.
+        batch: the sequences, as many as the largest of `SIZES`.
+        paths: every path of the model, in the order of `Evaluator.strengths`.
     """
 
     batch: Batch
@@ -36,17 +36,17 @@ class Sequences:
 
     @classmethod
     def of(cls, run: Run) -> Sequences:
-        """Those of a run."""
+        """The sequences of a run."""
         batch = run.task.sample(SIZES[-1], SEED)
         shape = run.config.model
-        if not shape.n_layers * shape.n_heads:  # there is no attention to look at
+        if not shape.n_layers * shape.n_heads:  # the model has no attention
             return cls(batch, ())
         middle = batch.rows(slice(0, SIZES[1]))
         return cls(batch, tuple(Evaluator(run.config.model.build(run.task), middle).ground.paths))
 
 
 def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, Block]]:
-    """A batch in the manifest, with its blocks; their names begin with `place`."""
+    """The entry of a batch, and its blocks, whose names begin with `place`."""
     batch, roles = seen.batch, seen.batch.searched
     chains = roles.chain.numpy()
     blocks = {
@@ -54,7 +54,7 @@ def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, 
         "targets": Block.of(batch.targets.numpy()),
         "chain": Block.of(chains.astype(numpy.int8 if chains.max(initial=0) < 127 else numpy.int32)),
     }
-    if not isinstance(batch.task, RegressionTask):  # whose answers name nothing
+    if not isinstance(batch.task, RegressionTask):  # its answers are numbers, without candidates
         blocks["asked"] = Block.of(asked(batch).numpy())
     if isinstance(roles, Relations):
         blocks["matches"] = Block.of(bits(roles))
@@ -78,18 +78,18 @@ def batch_entry(seen: Sequences, place: str) -> tuple[dict[str, Any], dict[str, 
 
 
 def bits(relations: Relations) -> NDArray[numpy.uint8]:
-    """Which positions stand in which relation to which: of every sequence and relation a bit per query and key."""
+    """Which keys stand in each relation to each query: for every sequence and relation, one bit per query and key."""
     found = torch.stack(list(relations.matches.values()), 1).flatten(2).numpy()
     return numpy.packbits(found, axis=-1, bitorder="little")
 
 
 def asked(batch: Batch) -> Tensor:
-    """The right answers as numbers of candidates or tokens."""
+    """The right answers as indices of candidates, or as tokens."""
     return batch.task.asked(batch.draw) if isinstance(batch.task, VectorTask) else batch.targets
 
 
 def instance(batch: Batch, row: int) -> dict[str, Any]:
-    """One sequence for people."""
+    """One sequence with names for its symbols, facts and answers."""
     from hopscope.circuits.words import symbols_at
 
     problem = batch.problem(row).as_dict()
@@ -104,7 +104,7 @@ def instance(batch: Batch, row: int) -> dict[str, Any]:
 
 
 def candidate_names(batch: Batch, row: int) -> list[str]:
-    """What each candidate, or each token, of a sequence is called; `·` is one that no symbol is."""
+    """The name of each candidate, or each token, of a sequence; `·` if it is no symbol of the sequence."""
     task, values = batch.task, batch.task.values(batch.draw, row)
     named = {tuple(value.reshape(-1).tolist()): name.split("@")[0] for name, value in values.items()}
     if isinstance(task, VectorTask):

@@ -1,8 +1,8 @@
-"""The explorer's server: on this machine alone, for whoever has the token, and for reading only.
+"""The explorer's server: it is read-only, reachable from this machine alone, and needs a token.
 
-It binds 127.0.0.1. The address that is printed carries a random token, which becomes a cookie; every request must
-carry that, name this very host, and come from this very origin. What is given stands in a table by its exact path: no
-path of a request is ever joined to a folder.
+It binds 127.0.0.1. The printed address has a random token, which becomes a cookie. Every request must have the cookie,
+name this host, and come from this origin. Responses are looked up in a table by their exact path; the path of a request
+is never joined to a folder.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from hopscope.explorer.building import Builder
 from hopscope.explorer.page import SERVED, name_of, served_page, static
 
 HOST = "127.0.0.1"
-PATIENCE = 30  # seconds that a connection may be silent
+PATIENCE = 30  # seconds after which a silent connection is closed
 
 
 class Given(NamedTuple):
-    """What a route gives."""
+    """The content of a response: its media type and its bytes."""
 
     kind: str
     data: bytes
 
 
 class Refused(Exception):
-    """A request that is not answered.
+    """A request that is refused.
 
     Attributes:
-        status: of HTTP.
-        sentence: why.
+        status: the HTTP status.
+        sentence: the reason.
     """
 
     def __init__(self, status: HTTPStatus, sentence: str):
@@ -48,14 +48,14 @@ class Refused(Exception):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves what a builder builds.
+    """Serves the page and the bundle of a builder.
 
     Args:
         builder: of the bundle.
-        port: to listen at; 0: any that is free.
+        port: to listen on; 0 for any free port.
 
     Raises:
-        BadInput: the port is taken, or may not be used.
+        BadInput: the port is taken or not allowed.
     """
 
     daemon_threads = True
@@ -72,7 +72,7 @@ class Server(ThreadingHTTPServer):
         self.cookie = f"hopscope-{self.server_address[1]}"  # cookies are shared between ports
         page = Given("text/html; charset=utf-8", served_page(name_of(builder.bundle)).encode())
         script, style = (Given(f"text/{kind}; charset=utf-8", static(name).encode()) for kind, name in FILES)
-        #: What is given for a path, as it stands in the request; blocks beside it, by their names.
+        #: Responses by the exact path of the request; blocks are looked up by their names.
         self.routes: dict[str, Callable[[str], Given]] = {
             "/": lambda _: page,
             "/page.js": lambda _: script,
@@ -83,11 +83,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What one opens; it carries the token."""
+        """The address to open, with the token."""
         return f"http://{self.host}/?token={self.token}"
 
     def given(self, path: str, query: str) -> Given:
-        """What stands at a path. Raises Refused, BadInput."""
+        """The content at a path. Raises Refused, BadInput."""
         if route := self.routes.get(path):
             return route(query)
         block = self.builder.bundle.blocks.get(path.removeprefix("/block/")) if path.startswith("/block/") else None
@@ -96,11 +96,11 @@ class Server(ThreadingHTTPServer):
         return Given("application/octet-stream", block.data)
 
     def compute(self, query: str) -> Given:
-        """The answer to a question in a query string. Raises BadInput."""
+        """The answer to a query string. Raises BadInput."""
         return as_json(self.builder.answer(query))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that went away is no error."""
+        """Ignore readers that close their connection."""
 
 
 JSON = "application/json"
@@ -108,7 +108,7 @@ FILES = (("javascript", "page.js"), ("css", "page.css"))
 
 
 def as_json(value: Any) -> Given:
-    """A value as JSON; refuses NaN."""
+    """A value as JSON. Raises ValueError for NaN."""
     return Given(JSON, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
 
 
@@ -119,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "hopscope", ""
     timeout = PATIENCE
-    disable_nagle_algorithm = True  # or a body waits, some 40 ms, until the browser has acknowledged its headers
+    disable_nagle_algorithm = True  # otherwise a body waits some 40 ms until the browser acknowledges the headers
 
     def do_GET(self) -> None:
         try:
@@ -133,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(refused.status, refused.sentence)
         except Damaged as damage:
             return self.refuse(HTTPStatus.GONE, str(damage))
-        except (BadInput, ValueError) as error:  # of the latter what is no address
+        except (BadInput, ValueError) as error:  # ValueError: an invalid address
             return self.refuse(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
             traceback.print_exc()
@@ -141,14 +141,14 @@ class Handler(BaseHTTPRequestHandler):
         return self.send(HTTPStatus.OK, given)
 
     def check_place(self) -> None:
-        """Raise Refused unless the request names this host, and comes from this origin, if it says from where."""
+        """Raise Refused unless the request names this host and, if it has an origin, comes from this one."""
         if self.headers.get_all("Host") != [self.server.host]:
             raise Refused(HTTPStatus.MISDIRECTED_REQUEST, f"this server is {self.server.host} alone")
         if self.headers.get("Origin", f"http://{self.server.host}") != f"http://{self.server.host}":
             raise Refused(HTTPStatus.FORBIDDEN, "no other page may ask here")
 
     def check_cookie(self) -> None:
-        """Raise Refused unless the request carries the token."""
+        """Raise Refused unless the request has the cookie with the token."""
         try:
             cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
         except CookieError:
@@ -157,19 +157,19 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.UNAUTHORIZED, "open the address that 'hopscope explore' prints")
 
     def let_in(self, token: str) -> None:
-        """Turn the token into a cookie, and take it out of the address."""
+        """Set the token as a cookie, and redirect to the address without it."""
         if not same(token, self.server.token):
             return self.refuse(HTTPStatus.UNAUTHORIZED, "open the address that 'hopscope explore' prints")
         cookie = f"{self.server.cookie}={self.server.token}; HttpOnly; SameSite=Strict; Path=/"
         return self.send(HTTPStatus.SEE_OTHER, Given("text/plain", b""), **{"Set-Cookie": cookie, "Location": "/"})
 
     def refuse(self, status: HTTPStatus, sentence: str) -> None:
-        """Answer with a sentence."""
+        """Send an error with a sentence."""
         self.close_connection = True
         self.send(status, as_json({"error": sentence}))
 
     def send(self, status: HTTPStatus, given: Given, **headers: str) -> None:
-        """Answer; nothing is kept by the browser, and nothing may be made of it but what it is."""
+        """Send a response with headers against caching, sniffing and embedding."""
         self.send_response(status)
         always = {
             "Content-Type": given.kind,
@@ -186,9 +186,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(given.data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged: addresses hold the token."""
+        """Log nothing, because addresses hold the token."""
 
 
 def same(given: str, token: str) -> bool:
-    """Whether two texts are the same, in a time that does not tell where they differ."""
+    """Whether two texts are equal, compared in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())

@@ -1,4 +1,4 @@
-"""The steps of a tour through training, so that an exported file can hold their weights and its model run there."""
+"""The steps of a tour through training, whose weights an exported file holds so that the model can run at them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from hopscope.problem.paths import Path
 
-#: Before this share of the step at which the first hop is learnt, the losses still lie on the plateau.
+#: Up to this share of the step at which the first hop is learnt, losses are taken to be on the plateau.
 PLATEAU = 0.75
-#: The first stop whose weights are held; before it nothing is learnt.
+#: The index of the first stop whose weights are held; nothing is learnt before it.
 FIRST_RUN = 2
 
 
@@ -16,7 +16,7 @@ def tour_of(run: dict[str, Any]) -> list[int] | None:
     """The steps of the six stops: start, plateau, pairs join, first hop, last hop, trained.
 
     Args:
-        run: an entry of a manifest (`hopscope.explorer.bundle`), its checkpoints measured.
+        run: the entry of a run in a manifest (`hopscope.explorer.bundle`), with measured checkpoints.
 
     Returns:
         Six steps; a file holds the weights of the last four. None without a circuit, or with fewer than two hops.
@@ -48,5 +48,5 @@ def pairs_join(run: dict[str, Any]) -> float:
 
 
 def after(steps: list[int], step: float) -> int:
-    """The first checkpoint from a step on, or the last of all."""
+    """The first checkpoint at or after a step, or the last one."""
     return next((one for one in steps if one >= step), steps[-1])

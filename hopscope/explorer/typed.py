@@ -1,8 +1,8 @@
-"""What people type: how a task's sequences are typed, and what PyTorch makes of one.
+"""Typed sequences: how the sequences of a task are typed, and the model's answers on one.
 
-Facts of a fact sheet, `ann>bob bob>cy`, are but names: the page asks for fresh draws, and lays the names over their
-symbols. Of other tasks a sequence is typed token by token, and the task finds the draw behind it (`Task.read`), from
-which roles and right answers follow as always.
+For tasks with fact sheets people type facts, `ann>bob bob>cy`. The names are arbitrary: the page draws fresh sequences
+and renames their symbols. For other tasks a sequence is typed token by token, and the task reconstructs its draw
+(`Task.read`), which gives roles and right answers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hopscope.core.settings import BadInput
 from hopscope.tasks.base import Batch, Task
 from hopscope.tasks.base_sheets import SheetTask
 
-MEANINGLESS = re.compile(r"t\d+")  # names of tokens of which none is more than another
+MEANINGLESS = re.compile(r"t\d+")  # names of tokens without a meaning, which may be replaced by any
 
 
 def typing_of(batch: Batch) -> dict[str, Any]:
-    """How sequences of a task are typed, as the manifest has it (`hopscope.explorer.bundle`)."""
+    """How sequences of a task are typed, in the format of the manifest (`hopscope.explorer.bundle`)."""
     task = batch.task
     if isinstance(task, SheetTask):
         return {"kind": "facts"}
@@ -39,7 +39,7 @@ def typing_of(batch: Batch) -> dict[str, Any]:
 
 
 def token_names(batch: Batch) -> list[list[str]]:
-    """All that each token is called: first where it stands in a sequence, last where it is an answer."""
+    """The names of each token: the first is used in sequences, the last in answers."""
     found: list[dict[str, None]] = [{} for _ in range(batch.task.d_vocab or 0)]
     for row in range(len(batch)):
         if all(found):
@@ -50,14 +50,14 @@ def token_names(batch: Batch) -> list[list[str]]:
 
 
 def fresh(task: Task, n: int, seed: int) -> Batch:
-    """Sequences for typed facts to be laid over. Raises BadInput for a task that has none."""
+    """Fresh sequences whose symbols are renamed to typed facts. Raises BadInput for a task without fact sheets."""
     if not isinstance(task, SheetTask):
         raise BadInput(f"facts cannot be typed for the task {task.name()}")
     return task.sample(n, generator(seed, "typed"))
 
 
 def typed(task: Task, tokens: list[int]) -> Batch:
-    """The sequence of some tokens. Raises BadInput for one that the task never draws."""
+    """The sequence of given tokens as a batch. Raises BadInput for one that the task never draws."""
     if isinstance(task, SheetTask) or type(task).read is Task.read:
         raise BadInput(f"sequences of the task {task.name()} cannot be typed")
     if len(tokens) != task.n_positions or max(tokens) >= (task.d_vocab or 0):
@@ -65,8 +65,8 @@ def typed(task: Task, tokens: list[int]) -> Batch:
     return Batch(task, task.read(tokens))
 
 
-def told(batch: Batch, row: int, asked: Tensor, named: list[list[dict[str, float]]]) -> dict[str, Any]:
-    """One sequence in the manifest's words, with all answers; symbols of a sheet by their numbers."""
+def answers_on(batch: Batch, row: int, asked: Tensor, named: list[list[dict[str, float]]]) -> dict[str, Any]:
+    """One sequence with all answers in the page's format; symbols of a fact sheet are given by their numbers."""
     draw = batch.draw
     sheet = isinstance(batch.task, SheetTask)
     number = {token: i for i, token in enumerate(draw["tokens"][row].tolist())} if sheet and "tokens" in draw else None
@@ -80,7 +80,7 @@ def told(batch: Batch, row: int, asked: Tensor, named: list[list[dict[str, float
 
 
 def as_answer(found: Mapping[str, Any], number: Mapping[int, int] | None) -> dict[str, Any]:
-    """An answer as the page's engine gives it; tokens as numbers of symbols, if such are given (else -1)."""
+    """An answer in the format of the page's engine; with `number`, tokens become numbers of symbols (−1: none)."""
     symbols = {key: found[key] for key in ("named", "runner_up", "right")}
     if number is not None:
         symbols = {key: number.get(int(token), -1) for key, token in symbols.items()}

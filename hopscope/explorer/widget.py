@@ -1,8 +1,8 @@
-"""The explorer as a widget (anywidget): the same page, which asks for the bundle by messages.
+"""The explorer as a widget (anywidget): the same page, which requests the bundle by messages.
 
-The page asks, and Python answers, as the server does: `{kind: manifest}`, `{kind: block, name}` and `{kind: compute,
-query}`, each with an `id` that the answer repeats. A thread builds; it touches no widget, for not every notebook bears
-that: the page asks for the manifest again as long as it says that more is to come.
+Requests are `{kind: manifest}`, `{kind: block, name}` and `{kind: compute, query}`, each with an `id` that the answer
+repeats. A thread builds the bundle. It does not touch the widget, because not every notebook allows that; instead the
+page requests the manifest again until it is complete.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Explorer(anywidget.AnyWidget):
     """The explorer's page in a cell; made by `hopscope.explore`.
 
     Attributes:
-        state: what is chosen, as it stands behind `#` in the page's address.
-        height: in pixels of CSS.
+        state: what the user has chosen, in the form of the text after `#` in the page's address.
+        height: in CSS pixels.
     """
 
     state = traitlets.Unicode("").tag(sync=True)
@@ -37,28 +37,28 @@ class Explorer(anywidget.AnyWidget):
     def __init__(self, builder: Builder, height: int):
         self.builder = builder
         super().__init__(height=height)
-        self.on_msg(lambda _, content, buffers: self.heard(content))
+        self.on_msg(lambda _, content, buffers: self.receive(content))
         threading.Thread(target=self.work, daemon=True).start()
 
     def work(self) -> None:
-        """Build; a fault is told in the page, for nobody looks at a thread."""
+        """Build the bundle; an error is shown in the page, because errors of a thread are not seen."""
         try:
             self.builder.follow()
         except Exception as error:
             traceback.print_exc()
             self.builder.publish(f"stopped by a fault of hopscope's: {error}", complete=True)
 
-    def heard(self, content: Mapping[str, Any]) -> None:
-        """Answer what the page asks."""
+    def receive(self, content: Mapping[str, Any]) -> None:
+        """Answer a request of the page."""
         about = {"id": content.get("id"), "kind": content.get("kind")}
         try:
-            told, buffers = self.given(content)
+            answer, buffers = self.given(content)
         except BadInput as error:
-            told, buffers = {"error": str(error)}, []
-        self.send({**about, **told}, buffers=buffers)
+            answer, buffers = {"error": str(error)}, []
+        self.send({**about, **answer}, buffers=buffers)
 
     def given(self, content: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to a message, with its bytes. Raises BadInput."""
+        """The answer to a request, and its buffers. Raises BadInput."""
         kind = content.get("kind")
         if kind == "manifest":
             return {"text": self.builder.text}, []
@@ -72,6 +72,6 @@ class Explorer(anywidget.AnyWidget):
         raise BadInput(f"the page asks for {kind!r}, which this version of hopscope does not know")
 
     def close(self) -> None:
-        """End the work, too."""
+        """Close the widget and stop building."""
         self.builder.stop()
         super().close()

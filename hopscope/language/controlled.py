@@ -1,7 +1,7 @@
-"""A benchmark asked twice, with its examples as they are and with shuffled ones: what are examples good for?
+"""A benchmark with a control: the same exercises with shuffled labels show how much the examples help.
 
-Rows are those of a benchmark (`hopscope.language.benchmarking`), with a column `labels`, and one that compares the two,
-exercise by exercise, by a sign test.
+Rows are those of a benchmark (`hopscope.language.benchmarking`) with a column `labels`, and one that compares the two
+conditions exercise by exercise, by a sign test.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ Row = dict[str, Any]
 def controlled(
     backend: Backend, benchmark: Benchmark, layout: Layout, way: str, settings: Evaluation, folder: Path
 ) -> list[Row]:
-    """The rows of a benchmark that has a setting `labels`, asked in one way, and of its control.
+    """The rows of a benchmark with a setting `labels`, under one protocol, and of its control.
 
-    Columns: labels, protocol, measure, n, value, low, high, chance. In the row `true beyond shuffled` value is the mean
-    difference, low the one-sided probability (0 to 1) that chance gives as many exercises with more, and high that it
-    gives as many with less.
+    Columns: labels, protocol, measure, n, value, low, high, chance. In the row `true beyond shuffled`, value is the
+    mean difference; low is the one-sided p-value of the sign test for more with true labels, and high that for less.
     """
     found: dict[str, Result] = {}
     for labels in LABELS:
@@ -44,21 +43,21 @@ def controlled(
 
 
 def row(labels: str, way: str, found: Row) -> Row:
-    """A measure's mean, with its interval and its chance level where there is one."""
+    """A measure's mean, with its interval, and its chance level if it has one."""
     chance = None if isnan(found["chance"]) else found["chance"]
     kept = {name: found[name] for name in ("measure", "n", "value", "low", "high")}
     return {"labels": labels, "protocol": way, **kept, "chance": chance}
 
 
 def of_values(labels: str, way: str, measure: str, values: Sequence[float], chance: float | None = None) -> Row:
-    """The mean of values from 0 to 1, with its interval; and what it is by chance, or must be, where that is known."""
+    """The mean of values from 0 to 1 with its interval, and its expected value if that is known."""
     low, high = wilson_of_mean(values)
     told = {"labels": labels, "protocol": way, "measure": measure, "n": len(values), "chance": chance}
     return {**told, "value": sum(values) / len(values), "low": low, "high": high}
 
 
 def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Row:
-    """The two compared, exercise by exercise."""
+    """The row that compares both conditions, exercise by exercise."""
     first = benchmark.MEASURES[0]
     pairs = list(zip(scores(true, first), scores(shuffled, first), strict=True))
     more, less = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
@@ -80,5 +79,5 @@ def scores(found: Result, measure: str) -> list[float]:
 
 
 def at_least(heads: int, of: int) -> float:
-    """The probability of so many heads, or more, in throws of a fair coin."""
+    """The probability of at least so many heads in `of` throws of a fair coin."""
     return sum(comb(of, number) for number in range(heads, of + 1)) / 2**of

@@ -1,6 +1,6 @@
-"""What OpenAI-compatible servers answer, read with suspicion: texts, and the log-probabilities of a given text.
+"""Parse the responses of OpenAI-compatible servers: texts, and the log-probabilities of a given text.
 
-Every reader takes the request's body and the answer's JSON, and raises `Fault` for what is no answer.
+Every parser takes the request's body and the response's JSON, and raises `Fault` for an invalid response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KNOWN, LIKELY, ABSURD = "Monday, Tuesday, Wednesday, Thursday,", " Friday", " xy
 
 
 class NoEcho(Fault):
-    """The answer is not what `echo` asks for."""
+    """The response does not hold the log-probabilities of the prompt, as `echo` requests."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Echo:
 
 
 def first_choice(answer: Any) -> Mapping[str, Any]:
-    """The one choice that was asked for."""
+    """The first choice of a response. Raises Fault if there is none."""
     choices = answer.get("choices") if isinstance(answer, Mapping) else None
     if not isinstance(choices, Sequence) or not choices or not isinstance(choices[0], Mapping):
         raise Fault("an answer without choices")
@@ -53,7 +53,10 @@ def echo_or_flaw(body: Mapping[str, Any], answer: Any) -> Echo | NoEcho:
 
 
 def text_of(body: Mapping[str, Any], answer: Any) -> Completion:
-    """The generated text; `content: null`, and nothing but reasoning, is none unless the limit was reached in it."""
+    """The generated text.
+
+    Raises Fault for `content: null`, and for reasoning without content unless the token limit was reached.
+    """
     choice = first_choice(answer)
     holder = choice.get("message") if "messages" in body else choice
     if not isinstance(holder, Mapping):
@@ -106,7 +109,7 @@ def all_strings(tokens: Any) -> TypeGuard[Sequence[str]]:
 
 
 def finite(log_probs: Sequence[Any]) -> tuple[float | None, ...]:
-    """Log-probabilities that are some: finite and not above 0; the first may be missing."""
+    """Log-probabilities, checked to be finite and at most 0; the first may be missing. Raises NoEcho."""
     for value in log_probs if log_probs[0] is not None else log_probs[1:]:
         if not is_log_prob(value):
             raise NoEcho(f"it returned {value!r} as a log-probability")
@@ -135,7 +138,7 @@ def after(echo: Echo, boundary: int) -> float:
 
 
 def flaw_of(likely: Echo | NoEcho, absurd: Echo | NoEcho) -> str:
-    """What shows that the probe's echoes are not a model's; empty if nothing does."""
+    """The reason why the probe's echoes cannot be a model's log-probabilities; empty if there is none."""
     if isinstance(likely, NoEcho) or isinstance(absurd, NoEcho):
         return str(likely if isinstance(likely, NoEcho) else absurd)
     if len(values := {value for value in (*likely.log_probs, *absurd.log_probs) if value is not None}) < 2:

@@ -1,4 +1,4 @@
-"""Which fields of a request a server takes: those that it refuses are never sent again.
+"""The fields of a request that a server accepts: those that it refuses are not sent again.
 
 Hosted models refuse `seed`, `temperature`, `stop` or `max_tokens`, each in words of its own (ChatterUI #227, lm-eval
 #2441). A refusal that names the field is understood; for others there is `--omit`.
@@ -44,12 +44,12 @@ class Fields:
         self.server, self.left_out, self.limit = server, list(omit), "max_tokens"
 
     def taken(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """The wanted fields that are sent, by the names that the server has for them."""
+        """The fields to send, under the names that the server uses."""
         names = {"max_tokens": self.limit}
         return {names.get(name, name): value for name, value in wanted.items() if name not in self.left_out}
 
     def learn(self, said: str) -> bool:
-        """Whether a refusal names a field of ours that was sent; it is then left out, or renamed, from now on."""
+        """Whether an error message names a field that was sent; that field is then left out or renamed from now on."""
         if TOO_LONG.search(said):
             return False
         if self.limit == "max_tokens" and "max_completion_tokens" in said:

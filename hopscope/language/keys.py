@@ -1,8 +1,7 @@
-"""A key for a server: sent in a header, and kept out of whatever the server says, for some send it back.
+"""A server's API key: sent in a header, and redacted from all that the server returns, because some echo it.
 
-What is hidden is a run of twelve or more characters of the key, wherever it stands. A shorter key is hardly a secret
-(local servers take any, such as `x` or `none`), and cutting it out of answers would change them; so answers keep it,
-and only the sentences of errors go without it.
+Every run of twelve or more characters of the key is redacted. A shorter key is hardly a secret (local servers accept
+any, such as `x` or `none`), and redacting it would change answers; so it is only redacted from error messages.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 
-#: So many characters in a row are no coincidence.
+#: A run of so many characters of the key is not a coincidence.
 TELLING = 12
 
 
@@ -33,7 +32,7 @@ class Key:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request carries."""
+        """The headers of a request."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def hidden(self, said: Any) -> Any:
@@ -56,7 +55,7 @@ class Key:
         return "(key)".join([*shown, text[at:]])
 
     def hidden_in_words(self, text: str) -> str:
-        """The same of a server's sentence, which goes without a short key too, where that is a word."""
+        """An error message without the key; here a short key is redacted, too, where it is a whole word."""
         text = self.hidden(text)
         return self._word.sub("(key)", text) if self._key else text
 

@@ -1,8 +1,8 @@
-"""Language models that somebody has in memory already, read with the same instruments; nothing of theirs is changed.
+"""Language models that the caller has in memory, for the same measurements. The caller's model is not changed.
 
-Studies change how a model computes attention, so they run a twin: a fresh Hugging Face module around the same weights,
-which are shared and not copied. A model may come from transformers, or wrapped: in nnsight (Fiotto-Kaufman et al.,
-2024, arXiv:2407.14561) or in TransformerLens 3 (`TransformerBridge`). Neither library is imported.
+Studies change how a model computes attention, so they run a twin: a new Hugging Face module that shares the weights.
+A model may come from transformers, or wrapped: in nnsight (Fiotto-Kaufman et al., 2024, arXiv:2407.14561) or in
+TransformerLens 3 (`TransformerBridge`). Neither library is imported.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ CLOSE = 1e-3  # largest difference in a logit between the twin and the model
 
 
 def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
-    """A model in memory, ready to be studied; it shares the owner's weights, and the owner's module is left alone.
+    """A twin of a model in memory, which shares its weights; the caller's module is not changed.
 
     Args:
         model: a Hugging Face causal language model, an nnsight model or a TransformerLens `TransformerBridge` around
             one; on the CPU.
         tokenizer: its tokenizer; that of the wrapper by default.
-        name: what it is called in tables; by default what its configuration was loaded from.
+        name: its name in tables; by default the name that its configuration was loaded from.
 
     Raises:
         BadInput: it is none of these, is elsewhere than on the CPU, has no tokenizer, or its weights have been folded,
@@ -51,7 +51,7 @@ def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
 
 
 def unwrapped(model: Any) -> Any:
-    """The Hugging Face model within. Raises BadInput where there is none."""
+    """The Hugging Face model inside a wrapper. Raises BadInput if there is none."""
     from transformers import PreTrainedModel
 
     for inner in (model, *(vars(model).get(name) for name in ("_module", "_model") if hasattr(model, "__dict__"))):
@@ -89,12 +89,12 @@ def twin_of(inner: Any) -> Any:
 
 
 def bare(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under the names that they had before they were wrapped."""
+    """Tensors under their Hugging Face names, without those of the wrapper."""
     return {name.replace(WRAPPED, ""): tensor for name, tensor in tensors.items()}
 
 
 def module_at(model: nn.Module, place: str) -> nn.Module:
-    """A module by its name; one without buffers where there is none."""
+    """The submodule of a name, or an empty module if there is none."""
     try:
         return model.get_submodule(place)
     except AttributeError:
@@ -102,7 +102,7 @@ def module_at(model: nn.Module, place: str) -> nn.Module:
 
 
 def check_twin(twin: Any, model: Any, inner: Any) -> None:
-    """Raise BadInput unless the twin computes what the owner's model computes."""
+    """Raise BadInput unless the twin's logits agree with those of the caller's model."""
     ids = torch.arange(8)[None] % int(inner.config.vocab_size)
     with at_rest(inner), torch.no_grad():
         theirs = model(ids) if model is not inner and hasattr(model, "original_model") else inner(ids)

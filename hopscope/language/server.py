@@ -1,4 +1,4 @@
-"""A server that is asked over HTTP, on the assumption that it fails: faults are tried again, for a bounded time.
+"""HTTP requests to a model server, which are retried after faults for a bounded time.
 
 Faults that servers of language models show: 429 and 5xx, time-outs, connections reset, JSON cut short, an empty list
 of choices, `content: null`. None of them is ever an answer. The client is httpx2 (Pydantic's continuation of httpx,
@@ -90,12 +90,12 @@ class Fault(Exception):
 
 
 class WrongForm(Exception):
-    """A whole answer of status 200 that is of no form that is known: asking again would bring another of its kind."""
+    """A complete response of status 200 in an unknown format, for which a retry would not help."""
 
 
 @dataclass(frozen=True)
 class Patience(Settings):
-    """How long a server is asked again.
+    """How long requests to a server are retried.
 
     An endpoint that answers nothing at all is given up after at most `silence + timeout` seconds, five minutes by
     default; a single request that fails while others succeed, after `tries` failures.
@@ -110,7 +110,7 @@ class Patience(Settings):
 
 
 class Server:
-    """An address that takes and gives JSON. Requests run side by side; results keep the order of the requests."""
+    """A server that takes and returns JSON. Requests run concurrently; results are in the order of requests."""
 
     def __init__(self, url: str, key: str | None, *, in_flight: int, patience: Patience):
         self.url = checked(url)
@@ -273,7 +273,7 @@ class Server:
         return Unreachable(f"{self.url} sent an answer longer than {LONGEST >> 20} MiB; no model's is")
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
-        """What a status other than 200 means."""
+        """The exception for a status other than 200."""
         said = self._shown(complaint(text))
         told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
         if status in FINAL:

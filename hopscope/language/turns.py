@@ -1,4 +1,4 @@
-"""What of a model's text is its answer: neither its thoughts, nor what it writes after the end of its turn.
+"""Extract the answer from a model's text, without its reasoning and without text after the end of its turn.
 
 Reasoning models put thoughts before the answer, some servers leave them in the text (lm-eval #3145), and a chat
 template may open them in the prompt, so that a text holds their end alone. A turn's end that is not the end of text is
@@ -79,7 +79,7 @@ def said_of(text: str) -> dict[str, Any]:
 
 
 def apart(text: str) -> tuple[str, str]:
-    """The thoughts in a text, and the answer behind them; without an end, all that follows is thoughts."""
+    """The reasoning in a text, and the answer after it; reasoning that does not end takes the rest of the text."""
     for begin, end in THOUGHTS.items():
         if end in text:
             inner, _, answer = text.rpartition(end)
@@ -92,7 +92,7 @@ def apart(text: str) -> tuple[str, str]:
 
 
 class Habits:
-    """How a model's texts came about, counted over an evaluation."""
+    """Counts over an evaluation of how a model's texts ended and what they contain."""
 
     def __init__(self) -> None:
         self.n = self.unfinished = self.thought = 0

@@ -1,1 +1,1 @@
-"""A circuit of anyone's model: a live module and its owner's tensors and loss, without a run folder or a task here."""
+"""Circuits of models from elsewhere: a module in memory with the caller's tensors and loss, without a run folder."""

@@ -1,8 +1,8 @@
-"""Models of others, as the circuit search wants them: nothing is trained, changed or left behind.
+"""Adapters that give models from elsewhere the contract of the circuit search. The models are not changed.
 
-Most are taken as they are (`hopscope.live.wrapped`). A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022)
-keeps its activations under the names that are used here and starts at any layer, so that hooks for the time of a
-forward pass do, and save passes. The library itself is not imported.
+Most modules are wrapped (`hopscope.live.wrapped`). A `HookedTransformer` (TransformerLens; Nanda and Bloom, 2022) has
+the activation names that are used here and can start at any layer, so it is run with temporary hooks, which saves
+passes. TransformerLens itself is not imported.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 class Borrowed(Model):
-    """A model of the common contract; what replaces an activation takes its number format.
+    """A model under the common contract. Replacements are converted to the dtype of the activation.
 
     Args:
-        model: whose `architecture`, `activation_names` and `forward` are those of `hopscope.models.base.Model`.
+        model: has the `architecture`, `activation_names` and `forward` of `hopscope.models.base.Model`.
 
     Raises:
-        BadInput: it has no heads whose patterns could be replaced.
+        BadInput: it has no heads whose attention patterns can be replaced.
     """
 
     def __init__(self, model: nn.Module):
@@ -39,14 +39,15 @@ class Borrowed(Model):
         patterns = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
         if not shape.n_layers or not shape.n_heads or not set(patterns) <= set(self.activation_names):
             name = type(model).__name__
-            raise BadInput(f"a {name} has no attention patterns (blocks.0.attn.hook_pattern …), of which circuits are")
+            raise BadInput(f"a {name} offers no attention patterns (blocks.0.attn.hook_pattern …), which circuits need")
         self.starts_at_layers = bool(getattr(model, "starts_at_layers", False))
 
     def shape_of(self, model: Any) -> Shape:
-        found = model.architecture
-        if not isinstance(found, Shape):
-            raise BadInput(f"a model's architecture must be a hopscope.models.base.Shape; got a {type(found).__name__}")
-        return found
+        """The shape of a model. Raises BadInput."""
+        shape = model.architecture
+        if not isinstance(shape, Shape):
+            raise BadInput(f"a model's architecture must be a hopscope.models.base.Shape; got a {type(shape).__name__}")
+        return shape
 
     def __repr__(self) -> str:
         names = [name for name in self.activation_names if name.startswith("blocks.0.")]
@@ -55,13 +56,14 @@ class Borrowed(Model):
 
     @torch.no_grad()
     def check_cache(self, inputs: Tensor) -> None:
-        """Raise BadInput where patterns of some rows are not read, or of another number of heads than was said."""
+        """Raise BadInput unless `cache=` returns the patterns of these rows, (row, head, query, key)."""
         shape = self.architecture
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
         found = self(inputs, cache=names)
         if not (isinstance(found, tuple) and len(found) == 2 and {*names} <= {*found[1]}):
             raise BadInput(
-                f"forward(cache=…) must return (outputs, cache), which holds {names[0]} and all that was asked"
+                f"forward(cache=…) must return (outputs, cache), and the cache must hold every name given, "
+                f"such as {names[0]}"
             )
         wanted = (len(inputs), shape.n_heads, inputs.shape[1], inputs.shape[1])
         for name in names:
@@ -84,17 +86,17 @@ class Borrowed(Model):
     ) -> Any:
         replace = {name: fitted(new) for name, new in (replace or {}).items()}
         found = self.run(inputs, replace, cache, at, **late)
-        if "stop_at_layer" in late:  # a stream, which goes on into the model as it is
+        if "stop_at_layer" in late:  # a stream, which is given back to the model in its own dtype
             return found
-        return (whole(found[0]), *found[1:]) if isinstance(found, tuple) else whole(found)
+        return (upcast(found[0]), *found[1:]) if isinstance(found, tuple) else upcast(found)
 
     def run(self, inputs: Tensor, replace: Replacements, cache: Any, at: slice | None, **late: int) -> Any:
-        """A pass of the owner's model."""
+        """A forward pass of the inner model."""
         return self.inner(inputs, replace=replace, cache=cache, at=at, **late)
 
 
 class Hooked(Borrowed):
-    """A HookedTransformer that runs from any layer on; hooks stand for the length of a pass, apart from its owner's."""
+    """A HookedTransformer, which can start at any layer. Hooks are removed after each pass; the caller's are kept."""
 
     def __init__(self, model: nn.Module):
         super().__init__(model)
@@ -111,7 +113,7 @@ class Hooked(Borrowed):
 
     def run(self, inputs: Tensor, replace: Replacements, cache: Any, at: slice | None, **late: int) -> Any:
         tap = self.tap(replace, cache)
-        # By the name that was asked for: TransformerLens 4 calls a hook by another, which it has for the same place.
+        # `n=n` keeps the name that was given: TransformerLens 4 passes another name of the same hook point.
         hooks = [(n, lambda actual, hook, n=n: tap(n, actual)) for n in {*tap.replace, *tap.keep}]
         outputs = self.inner.run_with_hooks(  # type: ignore[operator]
             inputs, return_type="logits", fwd_hooks=hooks, **late
@@ -121,23 +123,23 @@ class Hooked(Borrowed):
 
 
 def fitted(new: Replacement) -> Replacement:
-    """A replacement in the number format of what it replaces."""
+    """A replacement whose result has the dtype of the activation."""
     return (lambda actual: new(actual).to(actual.dtype)) if callable(new) else new
 
 
-def whole(outputs: Tensor) -> Tensor:
-    """Outputs in single precision at least, so that losses are."""
+def upcast(outputs: Tensor) -> Tensor:
+    """Outputs in at least single precision, so that losses are."""
     return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype in HALVES else outputs
 
 
 @torch.no_grad()
 def starts_late(model: Any) -> bool:
-    """Whether TransformerLens runs a model from a layer on, with patterns of all heads.
+    """Whether TransformerLens can start a model at a given layer, with patterns of all heads.
 
-    It does not with shared keys, windows and left padding, nor does the bridge of version 3; a version to come may not.
-    Such a model is as good as any other module, and only slower to search.
+    It cannot for shared keys, windows and left padding, and neither can the bridge of version 3. Such a model is
+    wrapped as any other module, and is only slower to search.
     """
-    with suppress(Exception):  # whatever a library that changes raises
+    with suppress(Exception):  # versions of the library raise different errors
         c, like = model.cfg, next(model.parameters())
         shared = getattr(c, "n_key_value_heads", None) not in (None, c.n_heads) or getattr(c, "use_local_attn", False)
         padded = getattr(getattr(model, "tokenizer", None), "padding_side", "right") == "left"  # masked by tokens
@@ -148,11 +150,11 @@ def starts_late(model: Any) -> bool:
 
 
 def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
-    """A model, for the search: one of the common contract, a HookedTransformer, or any that attends by PyTorch.
+    """The adapter of a model: for the common contract, a HookedTransformer, or any module that attends by PyTorch.
 
     Args:
-        model: as `hopscope.find_circuit` takes it.
-        inputs: some rows, on which a model of no known contract is tried.
+        model: as for `hopscope.find_circuit`.
+        inputs: some rows, on which a wrapped module is run once to find its attention.
 
     Raises:
         BadInput: it is none of these.
@@ -169,17 +171,17 @@ def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
 
 
 def wrap(model: Any, inputs: Tensor | None = None) -> Borrowed:
-    """Any transformer under one contract: activations by name, read (`cache=`) and replaced (`replace=`) in a pass.
+    """Give any transformer one contract: activations by name, read (`cache=`) and replaced (`replace=`) in a pass.
 
     >>> wrapped = hopscope.wrap(model)  # doctest: +SKIP
     >>> logits, cache = wrapped(tokens, cache=True)  # doctest: +SKIP
     >>> cache["pattern", 0].shape  # (row, head, query, key)  # doctest: +SKIP
 
     Args:
-        model: as `hopscope.find_circuit` takes it.
-        inputs: some rows that it reads, on which it is tried; by default tokens 0 and 1.
+        model: as for `hopscope.find_circuit`.
+        inputs: some rows on which it is run once to find its attention; by default tokens 0 and 1.
 
     Raises:
-        BadInput: it has no attention that can be seen; the sentence says what was seen.
+        BadInput: no attention was found; the message says which calls were seen.
     """
     return borrowed(model, inputs)

@@ -1,4 +1,4 @@
-"""Which of the calls that a module makes of PyTorch's functions are attention, and in which layer."""
+"""Find the attention of each layer among a module's calls of PyTorch's functions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WATCHED = ("softmax", "scaled_dot_product_attention", *PRODUCTS)
 
 @dataclass(frozen=True)
 class Call:
-    """A watched call of a pass.
+    """A recorded call in a forward pass.
 
     Attributes:
         name: of the function.
-        positional: number of arguments without a name.
-        shapes: of the tensors among all arguments.
-        result: what it returned.
+        positional: number of positional arguments.
+        shapes: shapes of the tensors among all arguments.
+        result: the tensor that it returned.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Attention:
-    """One layer's attention among the calls of a pass, by their numbers.
+    """One layer's attention, as the numbers of calls in a pass.
 
     Attributes:
-        pattern: its softmax, or the whole of it.
-        scores: the product of its queries and keys; None where it is not told from others.
-        values: the product of its pattern and its values; None where that is not one of two tensors.
+        pattern: the softmax, or `scaled_dot_product_attention`.
+        scores: the product of queries and keys; None if it cannot be identified.
+        values: the product of pattern and values; None if it is not a product of two tensors.
     """
 
     pattern: int
@@ -49,10 +49,11 @@ class Attention:
 
 
 class Watching(TorchFunctionMode):
-    """Counts watched calls, and lets `at` make of each what it returns.
+    """Counts the calls of the functions in `WATCHED`, and lets `at` make each of them.
 
     Args:
-        at: given the number of a call, its function's name, the function, its arguments.
+        at: called with the number of the call, the function's name, the function, and its arguments; its result is
+            the result of the call.
     """
 
     def __init__(self, at: Callable[[int, str, Callable[..., Any], Any, Any], Any]):
@@ -61,7 +62,7 @@ class Watching(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if func is F.multi_head_attention_forward:  # made of functions that are watched
+        if func is F.multi_head_attention_forward:  # calls functions that are watched
             with self:
                 return seen_through(func)(*args, **(kwargs or {}))
         if name not in WATCHED:
@@ -71,7 +72,7 @@ class Watching(TorchFunctionMode):
 
 
 def seen_through(func: Any) -> FunctionType:
-    """A function of PyTorch whose inner calls are watched, in place of itself."""
+    """A copy of a function of PyTorch whose inner calls are watched."""
     inner = {**func.__globals__, "has_torch_function": lambda tensors: False}
     made = FunctionType(func.__code__, inner, func.__name__, func.__defaults__, func.__closure__)
     made.__kwdefaults__ = func.__kwdefaults__
@@ -82,7 +83,7 @@ def seen_through(func: Any) -> FunctionType:
 
 
 def calls_of(model: nn.Module, inputs: Tensor) -> tuple[list[Call], Any]:
-    """The watched calls of a pass, and what the model put out."""
+    """The watched calls of a forward pass, and the model's outputs."""
     calls: list[Call] = []
 
     def note(number: int, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -97,7 +98,10 @@ def calls_of(model: nn.Module, inputs: Tensor) -> tuple[list[Call], Any]:
 
 
 def attentions_in(calls: Sequence[Call], rows: int, positions: int) -> list[Attention]:
-    """Which calls are attention, in the order of layers."""
+    """The attention of each layer, in the order of the calls.
+
+    A layer's attention is `scaled_dot_product_attention`, or a softmax over keys whose result is then multiplied.
+    """
     found, begin = [], 0
     for number, call in enumerate(calls):
         if call.name == "scaled_dot_product_attention" and call.shapes[0][-2] == positions == call.shapes[1][-2]:
@@ -117,28 +121,28 @@ def attentions_in(calls: Sequence[Call], rows: int, positions: int) -> list[Atte
 
 
 def is_pattern(result: Tensor, rows: int, positions: int) -> bool:
-    """Whether a softmax has the form of every query over every key, with at most one place more, for a sink."""
+    """Whether a softmax has the shape of patterns: every query over every key, and at most one more entry, a sink."""
     heads = result.ndim in (3, 4) and result.shape[0] % rows == 0
     return heads and result.shape[-2] == positions and result.shape[-1] in (positions, positions + 1)
 
 
 def reads(call: Call, shape: tuple[int, ...]) -> bool:
-    """Whether a product is taken of something of that shape."""
+    """Whether a call is a product with a factor of that shape."""
     return call.name in PRODUCTS and shape in call.shapes
 
 
 def is_plain(call: Call) -> bool:
-    """Whether a product is of two tensors of as many dimensions as the pattern, head by head."""
+    """Whether a call is a product of two tensors, head by head, both with as many dimensions as patterns."""
     dimensions = [len(shape) for shape in call.shapes]
     return call.name != "einsum" and call.positional == 2 and dimensions in ([3, 3], [4, 4])
 
 
 def unseen(model: nn.Module, calls: Sequence[Call]) -> str:
-    """Why nothing can be wrapped, in a sentence."""
+    """The error message for a module in which no attention was found."""
     softmaxes = [tuple(call.result.shape) for call in calls if call.name == "softmax"]
     seen = f"softmax was called on {', '.join(map(str, softmaxes[:3]))}" if softmaxes else "softmax was not called"
     words = f"no attention was seen in a {type(model).__name__}: {seen}, scaled_dot_product_attention on no sequence"
     if hasattr(model, "set_attn_implementation"):
         return f"{words}; call model.set_attn_implementation('eager') first"
-    asked = "attend by torch.nn.functional.softmax over (row, head, query, key), rows of inputs first"
-    return f"{words}; {asked}, or keep the contract of hopscope.models.base.Model"
+    remedy = "attend by torch.nn.functional.softmax over (row, head, query, key), rows of inputs first"
+    return f"{words}; {remedy}, or implement the contract of hopscope.models.base.Model"

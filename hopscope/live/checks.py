@@ -1,6 +1,6 @@
-"""Whether what was given fits together, told in one sentence before anything is searched; and what was left unsaid.
+"""Checks of the arguments of `find_circuit`, before anything is searched, and defaults for those that were not given.
 
-The search wants losses of single sequences: the owner's loss is called on one row at a time, under vmap where it can.
+The search needs a loss for every sequence, so the caller's loss is called on one row at a time, by vmap if possible.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from hopscope.live.given import LEAST, Measure
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import NOT_ASKED
 
-SOME = 8  # rows on which things are tried out
-CLOSE = 1e-3  # relative, between the loss of several rows and the mean of theirs
+SOME = 8  # rows on which the model and the caller's functions are tried
+CLOSE = 1e-3  # relative tolerance between the loss of several rows and the mean of their losses
 
 Places = int | Sequence[int | Sequence[int] | None]
 Naming = Callable[[list[Any]], Mapping[str, Places]]
 
 
 def one_line(error: Exception) -> str:
-    """What an error says first."""
+    """The first line of an error's message, or the error's type."""
     return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
 
 
 def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
-    """Shapes and numbers of rows. Raises BadInput."""
+    """Raise BadInput unless inputs and targets have valid types, shapes, values and numbers of rows."""
     if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
         got = " and ".join(type(given).__name__ for given in (inputs, targets))
         raise BadInput(f"inputs and targets must be tensors; got {got}")
@@ -46,7 +46,7 @@ def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
     if len(inputs) != len(targets):
         raise BadInput(f"inputs and targets must have as many rows; got {len(inputs)} and {len(targets)}")
     if len(inputs) < LEAST:
-        raise BadInput(f"a search needs at least {LEAST} rows that it can divide; got {len(inputs)}")
+        raise BadInput(f"a search divides the rows and needs at least {LEAST} of them; got {len(inputs)}")
     if not floating and int(inputs.min()) < 0:
         raise BadInput(f"tokens must be numbered from 0; got {int(inputs.min())}")
     if bool((targets == targets[:1]).all()):
@@ -55,21 +55,21 @@ def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
 
 
 def check_at(at: Any, n: int) -> None:
-    """Whether it is one of n positions, or a slice that holds some. Raises BadInput."""
+    """Raise BadInput unless `at` is one of n positions, or a slice that holds some."""
     if isinstance(at, bool) or not isinstance(at, int | slice):
         raise BadInput(f"at must be a position or a slice of positions; got {at!r}")
     if isinstance(at, int) and not -n <= at < n:
         raise BadInput(f"at must be one of the {n} positions; got {at}")
     try:
         held = range(n)[at] if isinstance(at, slice) else [at]
-    except (TypeError, ValueError) as error:  # a slice of words, or one that never goes on
-        raise BadInput(f"at must be a slice of whole numbers that goes on; got {at}") from error
+    except (TypeError, ValueError) as error:  # bounds that are no integers, or a step of 0
+        raise BadInput(f"at must be a slice of whole numbers with a step other than 0; got {at}") from error
     if not held:
         raise BadInput(f"at must hold some of the {n} positions; got {at}")
 
 
 def check_floor(floor: Any, best_accuracy: Any) -> None:
-    """Whether they are numbers that a loss and a share can be. Raises BadInput."""
+    """Raise BadInput unless the floor is a finite number, and the best accuracy is in (0, 1]."""
     if isinstance(floor, bool) or not isinstance(floor, int | float) or not math.isfinite(floor):
         raise BadInput(f"floor must be a finite number; got {floor!r}")
     if isinstance(best_accuracy, bool) or not isinstance(best_accuracy, int | float) or not 0 < best_accuracy <= 1:
@@ -77,12 +77,12 @@ def check_floor(floor: Any, best_accuracy: Any) -> None:
 
 
 def check_classes(outputs: Tensor, targets: Tensor, *, strict: bool) -> None:
-    """Of targets that number outputs, whether all rows ask for something. Raises BadInput.
+    """Raise BadInput for class targets if a row has none, or, under `strict`, if one is out of range.
 
     Args:
-        outputs: for some rows, as the owner expects them.
+        outputs: for some rows, in the shape that the caller's loss takes.
         targets: of all rows.
-        strict: whether they must be numbers of outputs, the loss being ours.
+        strict: whether targets must be numbers of outputs, because the default loss is used.
     """
     if targets.is_floating_point() or targets.shape[1:] != outputs.shape[1:-1]:
         return
@@ -90,19 +90,19 @@ def check_classes(outputs: Tensor, targets: Tensor, *, strict: bool) -> None:
         int((targets == NOT_ASKED).flatten(1).all(1).sum()) if targets.ndim > 1 else int((targets == NOT_ASKED).sum())
     )
     if silent:
-        rows, them = ("row asks", "it") if silent == 1 else ("rows ask", "them")
+        rows, them = ("row has", "it") if silent == 1 else ("rows have", "them")
         whose = "its" if silent == 1 else "their"
-        raise BadInput(f"{silent} {rows} for nothing: all {whose} targets are {NOT_ASKED}; leave {them} out")
+        raise BadInput(f"{silent} {rows} no target: all {whose} targets are {NOT_ASKED}; leave {them} out")
     outside = targets[(targets != NOT_ASKED) & ((targets < 0) | (targets >= outputs.shape[-1]))]
     if strict and len(outside):
         raise BadInput(
-            f"targets must number the {outputs.shape[-1]} outputs, or be {NOT_ASKED} where nothing is asked; "
+            f"targets must be numbers of the {outputs.shape[-1]} outputs, or {NOT_ASKED} where there is no target; "
             f"got {int(outside[0])}"
         )
 
 
 def sizes(settings: Discovery | None, n: int) -> Discovery:
-    """Settings for so many rows: given ones must fit, others are made to. Raises BadInput."""
+    """Settings of a search on n rows: given ones must fit, and defaults are reduced to fit. Raises BadInput."""
     if settings is not None and not isinstance(settings, Discovery):
         raise BadInput(f"settings must be a hopscope.circuits.discovery.Discovery; got {settings!r}")
     if settings is None:
@@ -111,35 +111,32 @@ def sizes(settings: Discovery | None, n: int) -> Discovery:
         return settings.but(**{name: min(getattr(settings, name), most) for name, most in parts.items()})
     needed = max(2 * (settings.discovery + settings.selection), 4 * settings.report)
     if needed > n:
-        raise BadInput(f"a search of these sizes needs {needed} rows; got {n}: give more, or leave settings unsaid")
+        raise BadInput(f"a search of these sizes needs {needed} rows; got {n}: give more rows, or omit settings")
     return settings
 
 
-def tried(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
-    """The model's answers for some rows. Raises BadInput where it cannot read them."""
+def first_outputs(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
+    """The model's outputs for the first `SOME` rows, (row, position, output). Raises BadInput where it fails."""
     extreme = [] if inputs.is_floating_point() else [int(inputs.amax(1).argmax()), int(inputs.amin(1).argmin())]
-    some = torch.tensor([*range(SOME), *extreme], device=inputs.device)  # a token that is none may come late
+    some = torch.tensor([*range(SOME), *extreme], device=inputs.device)  # also the rows most likely out of vocabulary
     try:
         with torch.no_grad():
             outputs: Tensor = model(inputs[some], at=at)
-    except Exception as error:  # whatever the owner's module raises
-        told = (
-            one_line(error)
-            if isinstance(error, RuntimeError | ValueError)
-            else f"{type(error).__name__}: {one_line(error)}"
-        )
-        raise BadInput(f"the model cannot read inputs of shape {tuple(inputs.shape)}: {told}") from None
+    except Exception as error:  # the caller's module may raise anything
+        kind = "" if isinstance(error, RuntimeError | ValueError) else f"{type(error).__name__}: "
+        words = f"the model cannot read inputs of shape {tuple(inputs.shape)}: {kind}{one_line(error)}"
+        raise BadInput(words) from None
     if not isinstance(outputs, Tensor):
         got = type(outputs).__name__
-        raise BadInput(f"the model must put out a tensor (row, position, output) and nothing else; got a {got}")
+        raise BadInput(f"the model must return a tensor (row, position, output) and nothing else; got a {got}")
     if outputs.ndim != 3:
-        raise BadInput(f"the model must put out (row, position, output); got the shape {tuple(outputs.shape)}")
+        raise BadInput(f"the model must return (row, position, output); got the shape {tuple(outputs.shape)}")
     return outputs[:SOME]
 
 
 @torch.no_grad()
 def check_patterns(model: Borrowed, inputs: Tensor, at: slice, answers: Tensor) -> None:
-    """Raise BadInput where answers stay the same to the bit without any attention: no circuit could then be wrong."""
+    """Raise BadInput if outputs are bit-identical with every pattern at 0: every set of paths would then pass."""
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.architecture.n_layers)]
     without = model(inputs, replace=dict.fromkeys(names, torch.zeros_like), at=at)
     if torch.equal(without, answers):
@@ -153,17 +150,17 @@ def check_patterns(model: Borrowed, inputs: Tensor, at: slice, answers: Tensor) 
 
 
 def loss_of(given: Measure | None, outputs: Tensor, targets: Tensor) -> Measure:
-    """The owner's loss, callable on single rows. Raises BadInput where it is none, or no mean over rows.
+    """A loss that vmap can call on single rows. Raises BadInput unless the given loss is a finite mean over rows.
 
     Args:
-        given: by default the cross-entropy for whole numbers, the mean squared error for others.
-        outputs: for some rows, as the owner expects them.
+        given: the caller's; by default cross-entropy for whole numbers, and mean squared error for others.
+        outputs: for some rows, in the shape that the caller's loss takes.
         targets: of the same rows.
     """
     loss = given or usual(outputs, targets)
     scale = 1e-30
-    for answers in (outputs.roll(1, 0), outputs):  # those of a good model may cost nothing; another row's do
-        value, single = called(loss, answers, targets), one_by_one(loss, answers, targets)
+    for answers in (outputs.roll(1, 0), outputs):  # rolled, because a good model's own loss may be 0
+        value, single = evaluated(loss, answers, targets), one_by_one(loss, answers, targets)
         scale = max(scale, float(single.abs().max()))
         if not math.isclose(float(value), float(single.mean()), rel_tol=CLOSE, abs_tol=1e-6 * scale):
             raise BadInput(
@@ -180,15 +177,15 @@ def loss_of(given: Measure | None, outputs: Tensor, targets: Tensor) -> Measure:
 
 def one_by_one(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
     """The loss of each row. Raises BadInput."""
-    return torch.stack([called(loss, outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
+    return torch.stack([evaluated(loss, outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
 
 
-def called(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
-    """The loss, if it is one. Raises BadInput."""
+def evaluated(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The value of a loss. Raises BadInput unless it is a finite number in a tensor without dimensions."""
     shapes = f"outputs of shape {tuple(outputs.shape)} and targets of shape {tuple(targets.shape)}"
     try:
         value = loss(outputs, targets)
-    except Exception as error:  # whatever the owner's function raises
+    except Exception as error:  # the caller's function may raise anything
         raise BadInput(f"the loss fails on {shapes}: {one_line(error)}") from None
     if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
         got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
@@ -199,26 +196,26 @@ def called(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def usual(outputs: Tensor, targets: Tensor) -> Measure:
-    """Cross-entropy or mean squared error. Raises BadInput where targets have the form of neither."""
-    asks = f"targets of shape {tuple(targets.shape)} do not match outputs of shape {tuple(outputs.shape)} read off `at`"
+    """The default loss: cross-entropy or mean squared error. Raises BadInput if the shapes of targets fit neither."""
+    shapes = f"targets of shape {tuple(targets.shape)} do not match outputs of shape {tuple(outputs.shape)} at `at`"
     if targets.is_floating_point():
         if targets.shape != outputs.shape:
-            raise BadInput(f"{asks}; give numbers of that shape, another `at`, or a loss")
+            raise BadInput(f"{shapes}; give numbers of that shape, another `at`, or a loss")
         return F.mse_loss
     if targets.shape != outputs.shape[:-1]:
-        raise BadInput(f"{asks}; give token numbers of shape {tuple(outputs.shape[:-1])}, another `at`, or a loss")
+        raise BadInput(f"{shapes}; give token numbers of shape {tuple(outputs.shape[:-1])}, another `at`, or a loss")
     return cross_entropy
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """The mean over rows of each row's mean over the answers that it asks for."""
+    """The mean over rows of each row's mean over its targets other than `NOT_ASKED`, in nats."""
     each = F.cross_entropy(outputs.movedim(-1, 1), targets.long(), ignore_index=NOT_ASKED, reduction="none")
-    asked = (targets != NOT_ASKED).to(each.dtype)
-    return (each.flatten(1).sum(1) / asked.flatten(1).sum(1)).mean() if each.ndim > 1 else each.mean()
+    counted = (targets != NOT_ASKED).to(each.dtype)
+    return (each.flatten(1).sum(1) / counted.flatten(1).sum(1)).mean() if each.ndim > 1 else each.mean()
 
 
 class RowByRow(torch.autograd.Function):
-    """A loss that vmap cannot batch, called for one row after the other; gradients pass where there is one row set."""
+    """Lets vmap call a loss that it cannot batch, one row after the other; gradients work outside vmap."""
 
     @staticmethod
     def forward(outputs: Tensor, targets: Tensor, loss: Measure) -> Tensor:
@@ -246,11 +243,11 @@ class RowByRow(torch.autograd.Function):
 
 
 def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: Tensor) -> Measure:
-    """Which answers are right, by the owner's rule or by ours. Raises BadInput where ours has no word, or theirs fails.
+    """The rule for right answers. Raises BadInput if the caller's fails, or there is no default for these targets.
 
     Args:
-        given: the owner's.
-        outputs: for some rows, as the owner expects them.
+        given: the caller's rule; None for the default.
+        outputs: for some rows, in the shape that the caller's loss takes.
         targets: of the same rows.
         every: all targets, for their variance.
     """
@@ -259,9 +256,9 @@ def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: T
     for some, answers in ((outputs, targets), (outputs[again], every)):
         try:
             found = rule(some, answers)
-        except Exception as error:  # whatever the owner's function raises
+        except Exception as error:  # the caller's function may raise anything
             raise BadInput(f"correct fails on outputs of shape {tuple(some.shape)}: {one_line(error)}") from None
-        words = "correct must say of each answer whether it is right, in a tensor of bools"
+        words = "correct must return a tensor of bools, one for each answer"
         if not isinstance(found, Tensor) or found.dtype != torch.bool:
             raise BadInput(words)
         if found.numel() < len(some):
@@ -270,15 +267,15 @@ def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: T
 
 
 def likeliest_or_near(outputs: Tensor, targets: Tensor, every: Tensor) -> Measure:
-    """Of whole numbers the likeliest output; of others whatever is off by less than half the variance."""
+    """The default rule: the likeliest output for whole numbers; else a squared error below half the variance."""
     if not targets.is_floating_point() and targets.shape == outputs.shape[:-1]:
         return lambda outputs, targets: (outputs.argmax(-1) == targets)[targets != NOT_ASKED]
     if targets.is_floating_point() and targets.shape == outputs.shape:
         half = 0.5 * float((every - every.mean(0)).square().mean())
         return lambda outputs, targets: (outputs - targets).square().mean(-1) < half
     raise BadInput(
-        f"targets of shape {tuple(targets.shape)} do not tell which outputs of shape {tuple(outputs.shape)} are right; "
-        "say it by correct="
+        f"targets of shape {tuple(targets.shape)} do not determine which outputs of shape {tuple(outputs.shape)} are "
+        "right; give a rule by correct="
     )
 
 
@@ -286,10 +283,10 @@ def likeliest_or_near(outputs: Tensor, targets: Tensor, every: Tensor) -> Measur
 
 
 def roles_of(naming: Naming | Roles | None, inputs: Tensor, queries: slice) -> Roles | None:
-    """The roles of all rows by their owner's function. Positions of answers that it leaves unnamed are `query`.
+    """The roles of all rows by the caller's function. Positions of answers without a role get the role `query`.
 
     Raises:
-        BadInput: the function fails, or names no position of the row.
+        BadInput: the function fails, or gives a position that the row does not have.
     """
     n = inputs.shape[1]
     if isinstance(naming, Roles):
@@ -313,9 +310,9 @@ def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
     """The roles of one row: by name, the chain of each position that holds it. Raises BadInput."""
     try:
         given = {name: listed(places) for name, places in naming(row).items()}
-    except Exception as error:  # whatever the owner's function raises
-        told = f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}"
-        raise BadInput(f"{told}; it must be a function that returns positions, whole numbers, by role") from None
+    except Exception as error:  # the caller's function may raise anything
+        failure = f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}"
+        raise BadInput(f"{failure}; it must return positions, as whole numbers, by role") from None
     for name, chains in given.items():
         if not isinstance(name, str) or not name or any(c.isspace() for c in name):
             raise BadInput(f"a role must be named by a word without spaces; got {name!r}")
@@ -333,13 +330,13 @@ def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
 
 
 def listed(places: Places) -> list[Sequence[int]]:
-    """For each chain the positions that hold a role."""
+    """The positions that hold a role, by chain."""
     chains = [places] if isinstance(places, int) else list(places)
     return [[] if held is None else [held] if isinstance(held, int) else list(held) for held in chains]
 
 
 def with_query(roles: Roles, queries: slice) -> Roles:
-    """With a role `query` at the answers' positions, where no role is held there."""
+    """Roles with a further one, `query`, at positions of answers that hold none."""
     asking = torch.zeros(roles.chain.shape[-1], dtype=torch.bool, device=roles.chain.device)
     asking[queries] = True
     unnamed = asking & ~roles.held().any(1)

@@ -1,4 +1,4 @@
-"""`hopscope.load_circuit`, `hopscope.compare`: circuits that were saved, and what two of them have in common."""
+"""`hopscope.load_circuit` loads a saved circuit, and `hopscope.compare` compares two circuits."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class SavedCircuit:
     """A circuit as `FoundCircuit.save`, `Circuit.save` or `hopscope circuit` wrote it.
 
     Attributes:
-        folder: where it is.
+        folder: the folder that it was loaded from.
         paths: in the order in which they were stored.
         verdict: `circuit`, `partial` or `none`.
-        reason: why.
-        values: all that circuit.json holds (docs/contracts.md).
-        words: of words.txt, if there is one.
+        reason: the reason for the verdict.
+        values: the content of circuit.json (docs/contracts.md).
+        words: the content of words.txt; empty if there is none.
     """
 
     folder: Files
@@ -53,7 +53,7 @@ class SavedCircuit:
         return f"<p>{html.escape(str(self))}</p>{shown}{self.table().to_html(index=False)}"
 
     def table(self) -> DataFrame:
-        """One row per path, with its strength, what its removal costs, and its rule."""
+        """One row per path, with its strength, its removal loss and its rule."""
         from pandas import DataFrame
 
         known = ("layer", "head", "query", "key", "chain", "strength", "removal_loss", "hypothesis")
@@ -62,11 +62,11 @@ class SavedCircuit:
 
 
 def load_circuit(folder: Files | str) -> SavedCircuit:
-    """A saved circuit. Raises BadInput where there is none, Damaged where it is altered."""
+    """Load a saved circuit. Raises BadInput if there is none, and Damaged if the file was altered."""
     folder = Files(folder)
     file, words = folder / "circuit.json", folder / "words.txt"
     if not file.is_file():
-        raise BadInput(f"{folder} holds no circuit.json; save a circuit there first, by found.save or hopscope circuit")
+        raise BadInput(f"{folder} has no circuit.json; save a circuit there first, by found.save or hopscope circuit")
     try:
         with clear_errors(folder):
             values = json_of(file.read_bytes())
@@ -86,16 +86,16 @@ AnyCircuit = SavedCircuit | FoundCircuit | Circuit
 class Comparison:
     """What two circuits have in common.
 
-    Heads of different models have nothing in common but what they do. So paths are also compared by kind: between which
-    roles they lead, and for several of one kind the rank in layer order.
+    Layers and heads of different models do not correspond, so paths are also compared by kind: the roles at their ends
+    and, among several of one kind, the rank in layer order.
 
     Attributes:
-        both: paths that are the same, layer and head included.
-        only: paths of the first alone, and of the second.
+        both: paths that are in both, with the same layer and head.
+        only: paths of the first alone, and of the second alone.
         kinds_both: kinds that both have, with their ranks.
-        kinds_only: those of the first alone, and of the second.
-        rows: heads at a role: how many are in both, and in either.
-        verdicts: of both.
+        kinds_only: kinds of the first alone, and of the second alone.
+        rows: numbers of rows (a head at a role) in both, and in either.
+        verdicts: of the first and the second.
     """
 
     both: tuple[Path, ...]
@@ -107,7 +107,7 @@ class Comparison:
 
     @property
     def same_algorithm(self) -> bool:
-        """Whether both have the same kinds of paths, whatever heads they are in, and how many of each."""
+        """Whether both have the same kinds of paths, and as many of each, in whatever heads."""
         return not any(self.kinds_only)
 
     def __str__(self) -> str:
@@ -117,22 +117,22 @@ class Comparison:
         lines += [f"paths {name}: {', '.join(map(str, some)) or 'none'}" for name, some in groups]
         lines.append(f"heads at a role in both: {self.rows[0]} of {self.rows[1]}")
         if self.same_algorithm:
-            return "\n".join([*lines, "by what they do, the same: " + ", ".join(self.kinds_both)])
+            return "\n".join([*lines, "kinds of paths, the same in both: " + ", ".join(self.kinds_both)])
         apart = " and ".join(", ".join(some) or "none" for some in self.kinds_only)
-        return "\n".join([*lines, f"by what they do, in one alone: {apart}"])
+        return "\n".join([*lines, f"kinds of paths in one alone: {apart}"])
 
 
 def compare(a: AnyCircuit, b: AnyCircuit) -> Comparison:
-    """What two circuits have in common, such as of two seeds, of two models, or of two steps of one.
+    """Compare two circuits, such as those of two seeds, of two models, or of two steps of one run.
 
     Args:
-        a: found, or loaded by `load_circuit`.
-        b: another, in the same roles.
+        a: a circuit that was found, or loaded by `load_circuit`.
+        b: another, with the same roles.
 
     Raises:
         BadInput: one of them is no circuit.
     """
-    (first, one), (second, other) = map(told, (a, b))
+    (first, one), (second, other) = map(paths_and_verdict, (a, b))
     kinds = [{*event_names(paths).values()} for paths in (first, second)]
     rows = [{*map(row_of, paths)} for paths in (first, second)]
     return Comparison(
@@ -145,8 +145,8 @@ def compare(a: AnyCircuit, b: AnyCircuit) -> Comparison:
     )
 
 
-def told(circuit: AnyCircuit) -> tuple[list[Path], str]:
-    """A circuit's paths and verdict. Raises BadInput for what is none."""
+def paths_and_verdict(circuit: AnyCircuit) -> tuple[list[Path], str]:
+    """A circuit's paths and verdict. Raises BadInput for anything else."""
     if isinstance(circuit, SavedCircuit):
         return list(circuit.paths), circuit.verdict
     found = circuit.circuit if isinstance(circuit, FoundCircuit) else circuit

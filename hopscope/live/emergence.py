@@ -1,4 +1,4 @@
-"""`hopscope.find_emergence`: when each path of a circuit appeared in training that somebody else did."""
+"""`hopscope.find_emergence`: when each path of a circuit appeared in training that was done elsewhere."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def find_emergence(
 
     Args:
         checkpoints: by training step, three or more: models, or state dictionaries of `model`.
-        inputs: as `find_circuit` takes them.
-        targets: as `find_circuit` takes them.
-        model: into a copy of which state dictionaries are loaded; it is left as it is.
-        found: what `find_circuit` found of the last checkpoint on these data; by default it is found now.
-        paths: which to follow, `L1H0 query->next` or so; by default the circuit's.
-        n: rows on which paths are measured, of those that the search may see.
+        inputs: as for `find_circuit`.
+        targets: as for `find_circuit`.
+        model: the model of state dictionaries, which are loaded into a copy of it.
+        found: the result of `find_circuit` for the last checkpoint on the same data; by default it is made here.
+        paths: the paths to follow, such as `L1H0 query->next`; by default those of the circuit.
+        n: number of rows on which paths are measured, from the rows of the search.
         seed: of the rows and of the bootstrap.
-        null: what a silenced path's attention goes to: `uniform`, `identity` or `resample`.
-        watch: told in words what is being done.
+        null: what replaces the attention of a silenced path: `uniform`, `identity` or `resample`.
+        watch: called with a description of each stage.
         about: further arguments of `find_circuit`.
 
     Raises:
-        BadInput: checkpoints do not fit, or there is no path to follow; and as `find_circuit` does.
+        BadInput: checkpoints do not fit, or there is no path to follow; and as `find_circuit`.
     """
-    from hopscope.emergence.track import SAMPLES, told  # here, so that nothing else loads a library of tables
+    from hopscope.emergence.track import SAMPLES, told  # here, because it imports pandas
 
     models = Checkpoints(checkpoints, model, inputs)
     if null not in NULLS:
@@ -80,15 +80,15 @@ def find_emergence(
 
 
 class Checkpoints:
-    """Somebody's models by training step, wrapped when they are asked for.
+    """The caller's models by training step, each wrapped when it is needed.
 
     Args:
         given: models, or state dictionaries.
-        model: for state dictionaries.
-        inputs: some rows that they read.
+        model: the model of state dictionaries.
+        inputs: some rows of inputs.
 
     Raises:
-        BadInput: there are too few, steps are no whole numbers, or weights are given without a model.
+        BadInput: there are too few, steps are not whole numbers, or weights are given without a model.
     """
 
     def __init__(self, given: Mapping[int, Any], model: nn.Module | None, inputs: Tensor):
@@ -98,28 +98,28 @@ class Checkpoints:
             raise BadInput(f"emergence needs at least {LEAST} checkpoints; got {len(given)}")
         for step, one in given.items():
             if isinstance(one, Mapping) and model is None:
-                raise BadInput(f"the checkpoint of step {step} is weights; give the model that they are of by model=")
+                raise BadInput(f"the checkpoint of step {step} is a state dictionary; give its model by model=")
             if not isinstance(one, Mapping | nn.Module):
                 raise BadInput(f"the checkpoint of step {step} must be a model or weights; got a {type(one).__name__}")
         self.given, self.inputs, self.steps = given, inputs, sorted(given)
         self.copy = copy.deepcopy(model)
 
     def at(self, step: int) -> Borrowed:
-        """The model of a step, without dropout. Raises BadInput where weights are not of the model."""
+        """The model of a step, in evaluation mode. Raises BadInput if its weights do not fit the model."""
         one = self.given[step]
         if not isinstance(one, nn.Module):
             assert self.copy is not None
             try:
                 self.copy.load_state_dict(one)
             except (RuntimeError, TypeError) as error:
-                words = str(error).strip().splitlines()[-1].strip()  # which names a tensor
+                words = str(error).strip().splitlines()[-1].strip()  # the last line names a tensor
                 raise BadInput(f"the weights of step {step} are not of a {type(self.copy).__name__}: {words}") from None
             one = self.copy
         return Resting(borrowed(one, self.inputs))
 
 
 class Resting(Borrowed):
-    """A model that is at rest for each pass, whatever mode its owner left it in."""
+    """A model that is put into evaluation mode for each pass; its own mode is restored afterwards."""
 
     def forward(self, inputs: Tensor, **how: Any) -> Any:  # type: ignore[override]
         with at_rest(self.inner):
@@ -128,11 +128,11 @@ class Resting(Borrowed):
 
 @dataclass(frozen=True)
 class FoundEmergence:
-    """What was found; `print` tells it, a notebook shows it.
+    """Onsets of a circuit's paths; `print` lists them, and a notebook also shows a picture.
 
     Attributes:
-        emergence: paths, curves and onsets, as of a run (`hopscope.emergence.track`).
-        found: the circuit whose paths they are.
+        emergence: paths, curves and onsets (`hopscope.emergence.track`).
+        found: the circuit whose paths were followed.
     """
 
     emergence: Emergence = field(repr=False)

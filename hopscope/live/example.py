@@ -1,4 +1,4 @@
-"""One of the given rows on which a circuit's paths can be drawn: those of relations become paths between positions."""
+"""A row of the caller's data on which a circuit is drawn; relations become paths between the row's positions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hopscope.problem.paths import Path
 from hopscope.problem.relations import Relations
 from hopscope.problem.roles import ABSENT, Roles
 
-TRIED = 32  # rows, for one that shows every path
+TRIED = 32  # rows among which one that shows every path is looked for
 
 
 @dataclass(frozen=True)
 class Example:
-    """What is drawn.
+    """A row with the paths to draw.
 
     Attributes:
         roles: of the row.
-        symbols: what stands at each position; nothing where that are features.
-        drawn: each path as it is drawn: itself, or for a relation from and to the positions of the example.
+        symbols: the token at each position; empty for features.
+        drawn: each path as it is drawn: itself or, for a relation, the paths between positions that stand in it.
     """
 
     roles: Roles
@@ -33,31 +33,31 @@ class Example:
 
     @classmethod
     def of(cls, circuit: Circuit, task: Given, causal: bool, names: Sequence[str] | None) -> Example:
-        """An example of all paths, if some row has one."""
+        """The row, of `TRIED`, that shows the most paths."""
         batch = task.sample(TRIED)
         paths = sorted({*(found.path for found in circuit.paths), *circuit.interchangeable})
-        asked = range(task.n_positions)[task.query_positions][-1]
+        answer = range(task.n_positions)[task.query_positions][-1]
         roles, drawn, row = batch.roles, {path: [path] for path in paths}, 0
         if isinstance(roles, Relations):
-            ways = [traced(paths, roles, i, asked, causal) for i in range(len(batch))]
-            row = max(range(len(ways)), key=lambda i: sum(map(bool, ways[i][1].values())))
-            places, drawn = ways[row]
+            traces = [traced(paths, roles, i, answer, causal) for i in range(len(batch))]
+            row = max(range(len(traces)), key=lambda i: sum(map(bool, traces[i][1].values())))
+            places, drawn = traces[row]
             shown = placed(places, task.n_positions)
         else:
-            shown = with_query(Roles(roles.names, roles.chain[:1]), asked)
-        return cls(shown, called(batch.inputs[row], names), drawn)
+            shown = with_query(Roles(roles.names, roles.chain[:1]), answer)
+        return cls(shown, token_names(batch.inputs[row], names), drawn)
 
     def every(self, paths: Iterable[Path]) -> list[Path]:
         """Paths as they are drawn."""
         return [drawn for path in paths for drawn in self.drawn.get(path, ())]
 
     def values(self, values: Mapping[Path, float]) -> dict[Path, float]:
-        """What is known of paths, by what is drawn of them."""
+        """Values of paths as values of the paths that are drawn for them."""
         return {drawn: value for path, value in values.items() for drawn in self.drawn.get(path, ())}
 
 
-def called(inputs: Tensor, names: Sequence[str] | None) -> list[str]:
-    """What stands at each position, by name."""
+def token_names(inputs: Tensor, names: Sequence[str] | None) -> list[str]:
+    """The name, or else the number, of the token at each position; empty for features."""
     if inputs.ndim > 1:
         return []
     tokens = [int(token) for token in inputs.tolist()]
@@ -65,50 +65,52 @@ def called(inputs: Tensor, names: Sequence[str] | None) -> list[str]:
 
 
 def traced(
-    paths: Sequence[Path], roles: Relations, row: int, asked: int, causal: bool
+    paths: Sequence[Path], roles: Relations, row: int, answer: int, causal: bool
 ) -> tuple[dict[int, str], dict[Path, list[Path]]]:
-    """Paths of relations from the answer back: `each` is drawn where somebody reads what stands there, if anywhere.
+    """The positions that paths of relations connect in a row, traced from the answer back.
+
+    A path from `each` is drawn at the positions that later paths read; if there are none, at its last position.
 
     Returns:
-        what each position in use is called; and each path's paths between them.
+        The name of each position in use, and for each path the paths between these positions.
     """
-    called = {asked: "query"}
+    named = {answer: "query"}
     drawn: dict[Path, list[Path]] = {path: [] for path in paths}
     for path in reversed(paths):
         match = roles.pairs(path.query, path.key, path.chain)[row]
         match = match.tril() if causal else match
-        able = match.any(1).nonzero().flatten().tolist()
-        read = [position for position in able if position in called]
-        for end in read or able[-1:]:
-            called.setdefault(end, unused("each", called))
+        possible = match.any(1).nonzero().flatten().tolist()
+        read = [position for position in possible if position in named]
+        for end in read or possible[-1:]:
+            named.setdefault(end, unused("each", named))
             for key in match[end].nonzero().flatten().tolist():
-                called.setdefault(key, unused(path.key, called))
-                drawn[path].append(Path(path.layer, path.head, called[end], called[key]))
-    return called, drawn
+                named.setdefault(key, unused(path.key, named))
+                drawn[path].append(Path(path.layer, path.head, named[end], named[key]))
+    return named, drawn
 
 
-def unused(name: str, called: Mapping[int, str]) -> str:
-    """The name, with as many primes as tell it from others."""
-    while name in called.values():
+def unused(name: str, named: Mapping[int, str]) -> str:
+    """The name with as many primes as make it different from those in use."""
+    while name in named.values():
         name += "′"
     return name
 
 
-def placed(called: Mapping[int, str], n: int) -> Roles:
+def placed(named: Mapping[int, str], n: int) -> Roles:
     """Named positions as roles of one row."""
-    chain = torch.full((1, len(called), n), ABSENT)
-    for role, position in enumerate(called):
+    chain = torch.full((1, len(named), n), ABSENT)
+    for role, position in enumerate(named):
         chain[0, role, position] = 0
-    return Roles(tuple(called.values()), chain)
+    return Roles(tuple(named.values()), chain)
 
 
-def with_query(roles: Roles, asked: int) -> Roles:
-    """Roles of one row whose `query` is in a chain: the picture begins there."""
+def with_query(roles: Roles, answer: int) -> Roles:
+    """Roles of one row in which `query` belongs to a chain, because the picture begins there."""
     chain = roles.chain
     if "query" in roles.names and bool((chain[:, roles.index("query")] >= 0).any()):
         return roles
-    number = max(0, int(chain[0, :, asked].max()))
+    number = max(0, int(chain[0, :, answer].max()))
     query = torch.full_like(chain[:, :1], ABSENT)
-    query[0, 0, asked] = number
+    query[0, 0, answer] = number
     kept = [i for i, name in enumerate(roles.names) if name != "query"]
     return Roles(("query", *(roles.names[i] for i in kept)), torch.cat([query, chain[:, kept]], 1))

@@ -1,4 +1,4 @@
-"""`hopscope.find_circuit`: the circuit of a model trained elsewhere, by its owner's loop on its owner's task."""
+"""`hopscope.find_circuit`: the circuit of a model that was trained elsewhere, on the caller's data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.text_drawing import drawing
-from hopscope.circuits.words import paragraph
+from hopscope.circuits.words import RULES, paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
 from hopscope.live.borrowed import Borrowed, borrowed
@@ -27,10 +27,10 @@ from hopscope.live.checks import (
     check_patterns,
     check_tensors,
     correct_of,
+    first_outputs,
     loss_of,
     roles_of,
     sizes,
-    tried,
 )
 from hopscope.live.example import Example
 from hopscope.live.given import Data, Given, Measure, shaped, slice_of
@@ -62,37 +62,37 @@ def find_circuit(
 ) -> FoundCircuit:
     """Find the circuit of a model on your data.
 
-    Nothing is trained, changed or left behind: parts in training mode are put back into it, hooks are taken off.
+    The model is neither trained nor changed: its training modes are restored, and hooks are removed.
 
     Args:
         model: a module that attends by `softmax` or `scaled_dot_product_attention` of PyTorch, as those of
-            transformers do; a `HookedTransformer` or `TransformerBridge`; or one that keeps the contract of
-            `hopscope.models.base.Model`. Called with `inputs` alone, it puts out logits (row, position, output).
-        inputs: tokens (int, row position) or features (float, row position feature); 256 rows or more. 2048
-            do for most models; more are used where something is close to its threshold. Rows are divided: no number
-            that is reported is from a row on which the search went.
-        targets: the right answers, in whatever form the loss wants; one row for each row of inputs.
-        loss: of outputs and targets, the mean over rows as a tensor without dimensions; by default cross-entropy
-            for whole numbers and mean squared error for others. It must be differentiable.
-        correct: of outputs and targets, which answers are right, as bools; by default the likeliest output for whole
-            numbers, and for others a squared error below half the targets' variance.
-        at: where answers are read off. Of a position, the loss sees outputs (row, output); of a slice (row, position,
-            output).
-        roles: a function of a row (a list of numbers) that says what its positions are for: by the role's name a
+            transformers do; a `HookedTransformer` or `TransformerBridge`; or an implementation of
+            `hopscope.models.base.Model`. Called with `inputs` alone, it returns logits (row, position, output).
+        inputs: tokens (int, row position) or features (float, row position feature); at least 256 rows. 2048 are
+            enough for most models; more are used where a set of paths is close to its threshold. Rows are divided:
+            reported numbers are from rows that the search did not see.
+        targets: the right answers, in the form that the loss takes; one row for each row of inputs.
+        loss: a differentiable function of outputs and targets that returns the mean over rows as a tensor without
+            dimensions; by default cross-entropy for whole numbers, and mean squared error for others.
+        correct: a function of outputs and targets that returns which answers are right, as bools; by default the
+            likeliest output for whole numbers, and for others a squared error below half the targets' variance.
+        at: the position of the answer, or a slice of positions. For a position the loss gets outputs (row, output),
+            for a slice (row, position, output).
+        roles: a function of a row (a list of numbers) that returns the roles of its positions: by the name of a role, a
             position, or a list whose i-th entry is the position, or positions, that hold the role in chain i. Positions
-            of answers without a role are `query`. Without the function paths lead by relations, such as `−1` and
-            `after-same-token` (`hopscope.problem.relations`).
-        floor: the least loss that a perfect model reaches.
-        best_accuracy: the share of right answers that it reaches.
+            of answers without a role are `query`. Without this function paths are described by relations, such as `−1`
+            and `after-same-token` (`hopscope.problem.relations`).
+        floor: the loss of a perfect model.
+        best_accuracy: the share of right answers of a perfect model, above 0 and at most 1.
         settings: sizes, seed and null of the search.
-        names: what tokens are called in the picture.
-        watch: told in words what is being done.
+        names: the names of tokens in the picture.
+        watch: called with a description of each stage.
 
     Returns:
         The circuit with its verdict, words and picture.
 
     Raises:
-        BadInput: something does not fit; the sentence says what.
+        BadInput: an argument does not fit; the message says which.
     """
     check_tensors(inputs, targets, at)
     check_floor(floor, best_accuracy)
@@ -100,7 +100,7 @@ def find_circuit(
     settings, lent = sizes(settings, len(inputs)), borrowed(model, inputs)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
-        answers = tried(lent, inputs, slice_of(at))
+        answers = first_outputs(lent, inputs, slice_of(at))
         lent.check_cache(inputs[:2])
         check_patterns(lent, inputs[: len(answers)], slice_of(at), answers)
         some = shaped(answers, at), targets[: len(answers)]
@@ -109,35 +109,37 @@ def find_circuit(
         data = Data(inputs, targets, at, rule, right, roles_of(roles, inputs, slice_of(at)), floor, best_accuracy)
         task = Given(data, answers, settings)
         if not task.constant > floor:
-            least = "; one that knows no least, as of log-probabilities that need not sum to 1, wants logits instead"
+            unbounded = (
+                "; a loss without a minimum, such as one of log-probabilities that need not sum to 1, must take logits"
+            )
             words = f"floor must be below the loss of the best constant answer, {task.constant:.4g}; got {floor}"
-            raise BadInput(words + least * (task.constant < 0))
+            raise BadInput(words + unbounded * (task.constant < 0))
         circuit = discover(lent, task, settings, watch)
-        return FoundCircuit(circuit, told(circuit, task), task, lent.architecture, names, lent)
+        return FoundCircuit(circuit, words_of(circuit, task), task, lent.architecture, names, lent)
 
 
 def check_names(names: Sequence[str] | None, inputs: Tensor) -> None:
-    """Whether all tokens have a name. Raises BadInput."""
+    """Raise BadInput unless every token has a name."""
     if names is not None and not inputs.is_floating_point() and len(names) <= (most := int(inputs.max())):
-        raise BadInput(f"names must be of all {most + 1} tokens; got {len(names)}")
+        raise BadInput(f"names must name all {most + 1} tokens; got {len(names)}")
 
 
 def beside(device: torch.device) -> AbstractContextManager[Any]:
-    """Where the search makes its own tensors: with the model."""
+    """A context in which new tensors are made on the model's device."""
     return nullcontext() if device.type == "cpu" else device
 
 
 @dataclass(frozen=True)
 class FoundCircuit:
-    """A circuit with all that is said of it; a notebook shows verdict, words and picture.
+    """A circuit with its description; a notebook shows verdict, words and picture.
 
     Attributes:
         circuit: paths, losses, alternatives, proof log.
-        words: the same in a paragraph.
-        task: what it is a circuit for.
-        shape: of the model.
-        names: what tokens are called.
-        model: whose it is.
+        words: a paragraph that describes them.
+        task: the caller's data as a task.
+        shape: the shape of the model.
+        names: the names of tokens.
+        model: the model, in its adapter.
     """
 
     circuit: Circuit
@@ -149,12 +151,12 @@ class FoundCircuit:
 
     @property
     def verdict(self) -> str:
-        """`circuit`, or what it falls short of."""
+        """`circuit`, `partial` or `none`."""
         return self.circuit.verdict
 
     @property
     def reason(self) -> str:
-        """Why, in one sentence."""
+        """The reason for the verdict in words, and what to try."""
         return self.circuit.reason
 
     def __str__(self) -> str:
@@ -162,7 +164,7 @@ class FoundCircuit:
         return "\n\n".join(filter(None, [f"verdict: {self.verdict} ({self.reason})", drawing(units), self.words]))
 
     def diagram(self, title: str = "") -> Figure:
-        """Who attends to whom, on one of the given rows. Raises BadInput where there is no path to draw."""
+        """The circuit's paths drawn on one of the given rows. Raises BadInput if there is no path."""
         from hopscope.drawing.circuit_diagram import circuit_diagram  # here, so that a search loads no plotting library
 
         if not self.circuit.paths:
@@ -180,13 +182,13 @@ class FoundCircuit:
         )
 
     def program(self, **further: tuple[Tensor, Tensor]) -> Tried:
-        """The circuit as some lines of Python, tried on rows that the search has not seen; `print` shows both.
+        """The circuit as a Python program, with its agreement with the model on rows that the search has not seen.
 
         Args:
-            further: larger rows with their targets, by what they are called, such as `longer=(inputs, targets)`.
+            further: larger inputs and targets by name, such as `longer=(inputs, targets)`, to try the program on.
 
         Raises:
-            BadInput: there is no circuit, its sequences are no symbols, or no program does what it does.
+            BadInput: there is no circuit, inputs are not symbols, or no program reproduces the circuit.
         """
         from hopscope.circuits.program import Rows
         from hopscope.circuits.program_trial import TRIED_ON, WRITTEN_ON, program_of, unsaid
@@ -221,22 +223,15 @@ class FoundCircuit:
 
 # In words --------------------------------------------------------------------------------------------------------
 
-#: What the rules of rows add where a relation has said it.
-SAID = {
-    ", one position back": "",
-    ", which holds its own symbol": "",
-    ", which follows its own symbol: an induction head": ", as an induction head does",
-}
 
-
-def told(circuit: Circuit, task: Given) -> str:
-    """The circuit in a paragraph: relations at length, roles by their owner's names."""
+def words_of(circuit: Circuit, task: Given) -> str:
+    """The circuit as a paragraph; relations are spelled out, and roles have the names that the caller gave them."""
     words = paragraph(circuit, task)
     if task.data.roles is not None:
-        return ROLE.sub(lambda found: f"“{found[1]}”", words)
-    for longer, shorter in SAID.items():
-        words = words.replace(longer, shorter)
-    return ROLE.sub(lambda found: (PLACES | WORDS).get(found[1], found[0]), words)
+        return ROLE.sub(lambda match: f"“{match[1]}”", words)
+    for rule in RULES.values():
+        words = words.replace(f", {rule}", "")  # the relation says the same
+    return ROLE.sub(lambda match: (PLACES | WORDS).get(match[1], match[0]), words)
 
 
 ROLE = re.compile(r"the positions of role ([^\s,;.)]+)")

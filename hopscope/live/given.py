@@ -1,8 +1,8 @@
-"""A task made of tensors: somebody's inputs and targets, in place of sequences that are drawn.
+"""A task made of the caller's inputs and targets, instead of sequences that are drawn.
 
-What a task knows by construction is taken from the data here. Chance is the loss of the best constant answer to the
-given targets; without a word from their owner, an answer is right where it is the likeliest, or, of numbers, where its
-squared error is less than half the targets' variance. These choices are ours.
+Other tasks know their baselines by construction; here they are taken from the data. Chance is the loss of the best
+constant answer to the given targets. By default an answer is right if it is the likeliest output or, for real-valued
+targets, if its squared error is below half their variance. These choices are ours.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from hopscope.problem.relations import relations
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, Task
 
-LEAST = 256  # rows
-CHANCE = 4096  # rows, about, that chance is measured on
+LEAST = 256  # least number of rows
+CHANCE = 4096  # approximate number of rows on which chance is measured
 Measure = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What was given.
+    """The caller's data.
 
     Attributes:
         inputs: tokens (int, row position), or features (float, row position feature).
-        targets: by row, whatever else.
-        at: where answers are read off: a position, or a slice of them.
-        loss: of outputs and targets, their mean over rows; of a single row, too.
-        correct: which answers are right, a bool for each.
-        roles: of all rows; None: the relations of `hopscope.problem.relations`.
-        floor: the least loss that a perfect model reaches.
-        best_accuracy: its share of right answers.
+        targets: one row for each row of inputs, in any further shape.
+        at: the position of the answer, or a slice of positions.
+        loss: gives the mean loss over rows of outputs and targets, also for a single row.
+        correct: gives a bool for each answer.
+        roles: of all rows; None for the relations of `hopscope.problem.relations`.
+        floor: the loss of a perfect model.
+        best_accuracy: the share of right answers of a perfect model, 0–1.
     """
 
     inputs: Tensor
@@ -56,25 +56,25 @@ class Data:
 
 
 def slice_of(at: int | slice) -> slice:
-    """Where answers are read off, as a slice."""
+    """The positions of answers as a slice."""
     return at if isinstance(at, slice) else slice(at, at + 1 or None)
 
 
 def shaped(outputs: Tensor, at: int | slice) -> Tensor:
-    """Outputs as their owner expects them: of one position without a dimension for it."""
+    """Outputs in the shape that the caller's loss takes: for a single position without that dimension."""
     return outputs if isinstance(at, slice) else outputs[:, 0]
 
 
 class Deck:
-    """Rows for each purpose: none of the report's for the search, and none twice for the report.
+    """Deals the rows out: half for the search and half for reports, of which none is dealt twice.
 
-    The search's go to discovery, to selection, and to the joint test of circuits. That sees each of its own once, and
-    then, once, those of the first two. Heads are averaged over all of them, which takes none from these.
+    Rows of the search go to discovery, to selection, and to the joint test of circuits. The joint test gets its own
+    rows first, and then once more those of discovery and selection. Mean ablation averages over all rows of the search.
 
     Args:
         n: number of rows.
-        settings: how many the search asks for.
-        device: of the generators by which it asks.
+        settings: numbers of rows in the search, and its seed.
+        device: of the generators whose seeds identify a purpose.
     """
 
     def __init__(self, n: int, settings: Discovery, device: torch.device):
@@ -83,12 +83,12 @@ class Deck:
         self.whole = {"search": order[: n // 2], "report": order[n // 2 :]}
         self.left = {"search": torch.cat([order[: n // 2], order[:first]]), "report": order[n // 2 :]}
         self.dealt: dict[tuple[int, int], Tensor] = {}
-        told = [purpose for trial in range(1, TRIALS + 1) for purpose in drawn_for(trial)]
+        reported = [purpose for trial in range(1, TRIALS + 1) for purpose in drawn_for(trial)]
         seed = lambda purpose: generator(settings.seed, f"circuit {purpose}", 0, device).initial_seed()  # noqa: E731
-        self.reports, self.averages = set(map(seed, told)), seed(AVERAGES)
+        self.reports, self.averages = set(map(seed, reported)), seed(AVERAGES)
 
     def deal(self, n: int, purpose: int) -> Tensor:
-        """Up to n rows; for one purpose the same again. Whoever asks after that sees all rows anew."""
+        """Up to n rows, always the same for one purpose (a seed). A pool that is used up is dealt from the start."""
         if purpose == self.averages:
             return self.whole["search"][:n]
         if (purpose, n) not in self.dealt:
@@ -99,18 +99,18 @@ class Deck:
 
 
 class Given(Task):
-    """Somebody's data as a task.
+    """The caller's data as a task.
 
     Args:
-        data: what was given.
-        outputs: of the model for some rows, (row, query, output): their shape, and an answer that can be given.
+        data: the caller's tensors and functions.
+        outputs: of the model for some rows, (row, query, output). Their mean is a first guess of a constant answer.
         settings: of the search.
     """
 
     __eq__, __hash__ = object.__eq__, object.__hash__
     unsolved_advice = (
-        "train it longer; if it is sure of answers that count as wrong, check those labels; what nobody can know is "
-        "told by floor= and best_accuracy="
+        "train it longer; if it is confident of answers that count as wrong, check those labels; if no model can be "
+        "perfect, give floor= and best_accuracy="
     )
     option = "settings=Discovery({}=...)"
 
@@ -155,12 +155,12 @@ class Given(Task):
 
     @property
     def learnt_below(self) -> float:
-        """Half of the way from chance to the floor, which may be below 0 (ours)."""
+        """Half of the way from chance to the floor (ours); negative losses are possible."""
         return self.floor + 0.5 * (self.chance - self.floor)
 
     @property
     def solved_below(self) -> float:
-        """95 % of it (ours)."""
+        """95 % of the way from chance to the floor (ours)."""
         return self.floor + 0.05 * (self.chance - self.floor)
 
     @property
@@ -171,7 +171,7 @@ class Given(Task):
         return {"row": self.deck.deal(n, generator.initial_seed()).to(self.data.inputs.device)}
 
     def has_further(self, n: int) -> bool:
-        """Of those that are kept for reports."""
+        """Whether n rows for reports are left."""
         return len(self.deck.left["report"]) >= n
 
     @property
@@ -182,11 +182,11 @@ class Given(Task):
         return self.data.inputs[draw["row"]]
 
     def targets(self, draw: Draw) -> Tensor:
-        """In three dimensions, as all tasks have them; their owner's functions see them in the form that was given."""
+        """Targets in three dimensions, as in all tasks; the caller's functions get them in the given shape."""
         return self.data.targets[draw["row"]].reshape(len(draw["row"]), 1, -1)
 
     def restored(self, targets: Tensor) -> Tensor:
-        """Targets in the form that was given."""
+        """Targets in the given shape."""
         return targets.reshape(len(targets), *self.data.targets.shape[1:])
 
     def roles(self, draw: Draw) -> Roles:
@@ -196,8 +196,8 @@ class Given(Task):
         return Roles(roles.names, roles.chain[draw["row"]])
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """Raises BadInput: nobody said which facts tensors stand for."""
-        raise BadInput("given tensors are no facts, so there is no problem to show")
+        """Raises BadInput: the facts behind the tensors are unknown."""
+        raise BadInput("the facts behind given tensors are unknown, so there is no problem to show")
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {}
@@ -213,18 +213,18 @@ class Given(Task):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """The owner's loss of the best answer that is the same for all rows; and what a perfect model reaches."""
+        """The loss of the best constant answer, and that of a perfect model."""
         return {"the best constant answer": self.constant, "solved": self.floor}
 
     @cached_property
     def constant(self) -> float:
-        """The loss of the best constant answer: from nothing, a mean of the model's own, means and frequencies.
+        """The loss of the best constant answer, by L-BFGS from several starts.
 
-        The least of them is taken on by gradient. One of the model's own is there for outputs that are not free, such
-        as probabilities.
+        The starts are zero, the mean of the model's outputs, and the mean or the log frequencies of targets. The
+        model's mean is a valid start if outputs are constrained, such as probabilities.
 
         Raises:
-            BadInput: the loss fails on many rows together, or no constant has a finite one.
+            BadInput: the loss fails on many rows together, or is finite for no start.
         """
         targets = self.data.targets[:: max(1, len(self.data.targets) // CHANCE)]
         expand = lambda one: one.expand(len(targets), *one.shape)  # noqa: E731
@@ -233,35 +233,35 @@ class Given(Task):
         try:
             with torch.no_grad():
                 losses = [float(loss(start)) for start in starts]
-        except Exception as error:  # whatever the owner's function raises
+        except Exception as error:  # the caller's function may raise anything
             words = " ".join(str(error).split()) or type(error).__name__
             raise BadInput(f"the loss fails on {len(targets)} rows together: {words[:200]}") from None
         finite = {found: start for found, start in zip(losses, starts, strict=True) if math.isfinite(found)}
         if not finite:
-            raise BadInput("no constant answer that was tried has a finite loss, so there is no chance to compare with")
+            raise BadInput("no constant answer that was tried has a finite loss, so the chance level is unknown")
         return min(min(finite), *(descended(start, loss) for start in finite.values()))
 
 
 def typical(targets: Tensor, like: Tensor, answer: Tensor) -> list[Tensor]:
-    """The targets' mean, or the logarithms of their frequencies, where they have the form of outputs.
+    """The targets' mean, or their log frequencies, as a constant answer; empty if targets have neither shape.
 
     Args:
         targets: of some rows.
-        like: outputs of a row, as their owner expects them.
-        answer: the same, as tasks have them.
+        like: outputs of a row in the shape that the caller's loss takes.
+        answer: outputs of a row in the shape of tasks, (query, output).
     """
     n_classes = answer.shape[-1]
     if targets.is_floating_point() and targets.shape[1:] == like.shape:
         return [targets.mean(0).reshape(answer.shape).to(answer.dtype)]
     if classes(targets, like):
-        asked = (targets != NOT_ASKED)[..., None]
-        counts = (F.one_hot(targets.clamp(min=0).long(), n_classes) * asked).sum(0).to(answer.dtype)
+        counted = (targets != NOT_ASKED)[..., None]
+        counts = (F.one_hot(targets.clamp(min=0).long(), n_classes) * counted).sum(0).to(answer.dtype)
         return [(counts + 1e-3).log().reshape(answer.shape)]
     return []
 
 
 def classes(targets: Tensor, like: Tensor) -> bool:
-    """Whether targets number the outputs, one for each query."""
+    """Whether targets are numbers of outputs, one for each query."""
     return (
         not targets.is_floating_point()
         and targets.shape[1:] == like.shape[:-1]
@@ -270,7 +270,7 @@ def classes(targets: Tensor, like: Tensor) -> bool:
 
 
 def descended(start: Tensor, loss: Callable[[Tensor], Tensor]) -> float:
-    """The loss after some steps of L-BFGS; infinite where the owner's function cannot be differentiated."""
+    """The loss after at most 40 iterations of L-BFGS; infinite if the loss cannot be differentiated."""
     answer = start.detach().clone().requires_grad_()
     optimizer = torch.optim.LBFGS([answer], max_iter=40, line_search_fn="strong_wolfe")
 

@@ -1,8 +1,8 @@
-"""`hopscope.find_heads`, `hopscope.find_hop`: the heads and the circuit of a language model that is in memory already.
+"""`hopscope.find_heads`, `hopscope.find_hop`: the heads and the circuit of a language model that is in memory.
 
-What `hopscope lm heads` measures of a model that it opens by name, of one that its owner has: from transformers,
-nnsight or TransformerLens (`hopscope.language.lent`). How it is measured and told stands with the studies that bring
-each reading (`hopscope.language.readings.base`).
+They measure what `hopscope lm heads` measures, on a model of transformers, nnsight or TransformerLens that the caller
+has loaded (`hopscope.language.lent`). The measurements are plug-ins, which studies provide
+(`hopscope.language.readings.base`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ def find_heads(
     name: str = "",
     watch: Watch = lambda _: None,
 ) -> FoundHeads:
-    """Find the heads of a language model that do one hop; as `hopscope lm heads` (docs/heads.md).
+    """Find the heads of a language model that do one hop, as `hopscope lm heads` does (docs/heads.md).
 
     Args:
         model: a Hugging Face causal language model, or nnsight's or TransformerLens 3's wrapper of one; float32, on
-            the CPU. It is left as it is.
-        tokenizer: its tokenizer; the wrapper's by default.
-        formulation: the questions' wording: a name, then of one hop if it can be, or one with settings.
-        layout: how a question is put: a name, or one with settings.
-        settings: how much is measured: of the reading's class of settings, by default as it stands.
-        name: what the model is called.
-        watch: told in words what is being done.
+            the CPU. It is not changed.
+        tokenizer: its tokenizer; by default that of the wrapper.
+        formulation: the wording of questions: a name, or an instance with settings. By name it has one hop if its
+            wording allows that.
+        layout: how a question is presented: a name, or an instance with settings.
+        settings: how much is measured: an instance of the reading's `settings`, by default with default values.
+        name: the model's name in reports.
+        watch: called with a description of each stage.
 
     Raises:
         BadInput: model or questions do not fit.
@@ -65,21 +66,21 @@ def find_hop(
     name: str = "",
     watch: Watch = lambda _: None,
 ) -> FoundHop:
-    """Find the circuit of a language model's hop in heads, MLPs and edges; as `hopscope lm heads --circuit`.
+    """Find the circuit of a language model's hop in heads, MLPs and edges, as `hopscope lm heads --circuit` does.
 
-    Of a formulation of two hops that the model does not do, it tells why (docs/hop_circuit.md). Arguments and errors
+    For a formulation of two hops that the model fails, the result says why (docs/hop_circuit.md). Arguments and errors
     are those of `find_heads`.
     """
     return read(FoundHop, lent(model, tokenizer, name), worded(formulation), laid_out(layout), settings, watch)
 
 
 def worded(formulation: str | Formulation) -> Formulation:
-    """A formulation by its name, of one hop where its wording allows it; one that is given, as it is."""
+    """The formulation of a name, with one hop if its wording allows that; an instance is returned unchanged."""
     return of_one_hop(formulation) if isinstance(formulation, str) else formulation
 
 
 def laid_out(layout: str | Layout) -> Layout:
-    """A layout by its name; one that is given, as it is."""
+    """The layout of a name; an instance is returned unchanged."""
     if not isinstance(layout, str):
         return layout
     found: Layout = catalogue.find("language.layouts", layout)()
@@ -88,12 +89,12 @@ def laid_out(layout: str | Layout) -> Layout:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found; `print` tells it in words.
+    """The result of a reading; `print` summarises it.
 
     Attributes:
-        report: what the report's file holds (docs/schema.md).
-        table: one row per head, with its scores from 0 to 1; None where there is none.
-        reading: what found it.
+        report: the content of the report's file (docs/schema.md).
+        table: one row per head, with scores from 0 to 1; None if the reading has no table.
+        reading: the reading that measured it.
     """
 
     kind: ClassVar[str]
@@ -105,15 +106,15 @@ class Found:
         return "\n".join(self.reading.lines(self.report))
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Pictures by name."""
+        """The pictures with their names."""
         return self.reading.pictures(self.report, self.table)
 
     def save(self, folder: Path) -> list[Path]:
-        """Write report, table and pictures, each wholly or not at all. Raises BadInput, CannotSave."""
+        """Write report, table and pictures, each file completely or not at all. Raises BadInput, CannotSave."""
         from hopscope.drawing.style import save
 
         if folder.exists() and not folder.is_dir():
-            raise BadInput(f"the results must be a folder, and {folder} is a file; choose another")
+            raise BadInput(f"results are written to a folder, and {folder} is a file; choose another name")
         make_folder(folder)
         unlist(folder, listed(folder))
         files = [folder / self.reading.file]
@@ -128,7 +129,7 @@ class Found:
 
 
 class FoundHeads(Found):
-    """The heads that do one hop: heads.json, and pictures `scores`; if a hop was found also `roles` and `stacking`."""
+    """The heads that do one hop: heads.json, and the picture `scores`; if a hop was found also `roles`, `stacking`."""
 
     kind = "heads"
 
@@ -139,14 +140,14 @@ class FoundHop(Found):
     kind = "circuit"
 
     def diagram(self) -> Figure:
-        """The circuit, from the question's tokens to the answer. Raises BadInput where none was found."""
+        """The circuit, from the question's tokens to the answer. Raises BadInput if none was found."""
         for _, picture in self.figures():
             return picture
         raise BadInput(f"there is no circuit to draw: {self.report['model']} does not do the hop")
 
 
 class FoundNeedles(Found):
-    """The heads that copy out of a long text: retrieval.json, and the picture `scores`."""
+    """The heads that copy from a long text: retrieval.json, and the picture `scores`."""
 
     kind = "needles"
 
@@ -155,7 +156,7 @@ SomeFound = TypeVar("SomeFound", bound=Found)
 
 
 def reading_of(found: type[Found]) -> Reading:
-    """How it is found."""
+    """The reading that makes a kind of result."""
     reading: Reading = catalogue.find("language.readings", found.kind)()
     return reading
 
@@ -168,7 +169,7 @@ def read(
     settings: Settings | None,
     watch: Watch,
 ) -> SomeFound:
-    """What a reading finds in an opened model."""
+    """The result of a reading on an opened model."""
     reading = reading_of(found)
     report, table = reading.measure(opened, formulation, layout, settings or reading.settings(), watch)
     return found(report, table, reading)

@@ -1,8 +1,9 @@
-"""The residual stream of any module: found among the sums that it takes, and read and changed there.
+"""Find the residual stream of any module among the sums of a forward pass, and read and replace it there.
 
-Every layer adds something to the stream, so each stream is a sum, and what attention and MLP add are its terms. One
-pass tells all sums of tensors of the stream's shape. Passes without the attention of single layers tell which terms
-come from it. No module is looked at, so that it holds for whatever way a model is written in.
+Every layer adds to the stream, so each stream is a sum whose terms are the outputs of attention and MLP. One pass
+records all sums of tensors with the stream's shape. One further pass per layer, with that layer's patterns at 0, shows
+which terms depend on its attention. Submodules are not inspected, so the method does not depend on how a model is
+written.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ Place = tuple[int, int]  # the number of a sum, and which of its two terms
 
 @dataclass(frozen=True)
 class Added:
-    """What one layer adds to the stream, by numbers of sums.
+    """The terms that one layer adds to the stream, and the sums that are streams, by their numbers.
 
     Attributes:
-        attention: the term that is attention's.
-        mlp: the MLP's, if there is one.
-        between: the sum that the MLP reads; None where it reads what attention does, or there is none.
-        after: the sum that is the stream behind the layer.
+        attention: the term that is the output of attention.
+        mlp: the term that is the output of the MLP, if there is one.
+        between: the sum that the MLP reads; None if it reads the same stream as attention, or there is no MLP.
+        after: the sum that is the stream after the layer.
     """
 
     attention: Place
@@ -51,13 +52,13 @@ class Added:
 
 @dataclass(frozen=True)
 class Stream:
-    """Where a model's stream is.
+    """The location of a model's stream among its calls.
 
     Attributes:
-        layers: what each adds.
-        n_sums: of a pass, from the first attention on.
-        first: who is the first to take the stream before all layers: a function's name, how many calls of it came
-            before, and which of its arguments.
+        layers: the terms and sums of each layer.
+        n_sums: number of sums in a pass, from the first attention on.
+        first: the first call that takes the stream before all layers: the function's name, the number of earlier calls
+            of it, and the index of the argument.
     """
 
     layers: tuple[Added, ...]
@@ -66,7 +67,7 @@ class Stream:
 
     @property
     def names(self) -> list[list[str]]:
-        """Of activations, by layer."""
+        """The names of activations, by layer, without the prefix `blocks.l.`."""
         return [
             [BEFORE, ATTENTION, *([BETWEEN] if one.between is not None else []), *([MLP] if one.mlp else []), AFTER]
             for one in self.layers
@@ -74,77 +75,78 @@ class Stream:
 
 
 def is_sum(name: str, args: Sequence[Any], rows: int, positions: int) -> bool:
-    """Whether a call adds two tensors that a stream could be, (row, position, width)."""
+    """Whether a call adds two tensors of the stream's shape, (row, position, width)."""
     if name not in SUMS or len(args) != 2 or not all(isinstance(one, Tensor) for one in args):
         return False
     return args[0].ndim == 3 and args[0].shape[:2] == (rows, positions) and args[0].shape == args[1].shape
 
 
 class Reading(TorchFunctionMode):
-    """Reads and replaces a stream, during a pass.
+    """Reads and replaces a stream during a pass.
 
     Args:
-        stream: where it is.
-        tap: reads and replaces by name.
-        rows: of the inputs.
-        positions: of each.
-        attended: how many layers have attended so far.
+        stream: its location.
+        tap: reads and replaces activations by name.
+        rows: number of rows of inputs.
+        positions: number of positions.
+        attended: gives the number of layers that have attended so far.
     """
 
     def __init__(self, stream: Stream, tap: Tap, rows: int, positions: int, attended: Callable[[], int]):
         super().__init__()
         self.stream, self.tap, self.rows, self.positions, self.attended = stream, tap, rows, positions, attended
         self.n_sums, self.calls = 0, 0
-        self.given: tuple[Any, Any] | None = None  # the stream before all layers, and what it is replaced by
+        self.initial: tuple[Any, Any] | None = None  # the stream before all layers, and its replacement
         self.terms = {one.attention: f"blocks.{layer}.{ATTENTION}" for layer, one in enumerate(stream.layers)}
         self.terms |= {one.mlp: f"blocks.{layer}.{MLP}" for layer, one in enumerate(stream.layers) if one.mlp}
-        self.whole: dict[int, list[str]] = {}
+        self.streams: dict[int, list[str]] = {}
         for layer, one in enumerate(stream.layers):
             if one.between is not None:
-                self.whole.setdefault(one.between, []).append(f"blocks.{layer}.{BETWEEN}")
+                self.streams.setdefault(one.between, []).append(f"blocks.{layer}.{BETWEEN}")
             later = [f"blocks.{layer + 1}.{BEFORE}"] if layer + 1 < len(stream.layers) else []
-            self.whole[one.after] = [f"blocks.{layer}.{AFTER}", *later]
+            self.streams[one.after] = [f"blocks.{layer}.{AFTER}", *later]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
-        args = self.begun(name, args)
+        args = self.with_initial(name, args)
         if not is_sum(name, args, self.rows, self.positions) or kwargs or not self.attended():
             return func(*args, **kwargs)
         number = self.n_sums
         self.n_sums += 1
-        terms = [self.left(self.terms.get((number, i)), one) for i, one in enumerate(args)]
-        found = func(*terms)
-        for whole in self.whole.get(number, ()):
-            found = self.tap(whole, found)
-        return found
+        terms = [self.tapped(self.terms.get((number, i)), one) for i, one in enumerate(args)]
+        result = func(*terms)
+        for name_of_stream in self.streams.get(number, ()):
+            result = self.tap(name_of_stream, result)
+        return result
 
-    def left(self, name: str | None, actual: Tensor) -> Tensor:
+    def tapped(self, name: str | None, actual: Tensor) -> Tensor:
+        """A term, read and replaced if it has a name."""
         return actual if name is None else self.tap(name, actual)
 
-    def begun(self, name: str, args: Any) -> Any:
-        """The arguments of a call, in which the stream before all layers is as it is left."""
+    def with_initial(self, name: str, args: Any) -> Any:
+        """The arguments of a call, with the stream before all layers replaced."""
         known, when, which = self.stream.first
-        if self.given is None and name == known:
+        if self.initial is None and name == known:
             if self.calls == when:
-                self.given = args[which], self.tap(f"blocks.0.{BEFORE}", args[which])
+                self.initial = args[which], self.tap(f"blocks.0.{BEFORE}", args[which])
             self.calls += 1
-        if self.given is None or self.given[0] is self.given[1]:
+        if self.initial is None or self.initial[0] is self.initial[1]:
             return args
-        return tuple(self.given[1] if one is self.given[0] else one for one in args)
+        return tuple(self.initial[1] if one is self.initial[0] else one for one in args)
 
 
-# Where it is -----------------------------------------------------------------------------------------------------
+# Locating the stream ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of a pass.
+    """A sum in a pass.
 
     Attributes:
-        layer: how many layers had attended before it.
-        terms: values of both.
-        result: their sum.
-        objects: the very tensors.
+        layer: number of layers that had attended before it.
+        terms: copies of both terms.
+        result: a copy of the sum.
+        objects: the original terms, for comparison by identity.
     """
 
     layer: int
@@ -154,12 +156,12 @@ class Sum:
 
 
 class Listing(TorchFunctionMode):
-    """Lists the sums of a pass from the first attention on, and every call with the tensors that it takes.
+    """Lists the sums of a pass from the first attention on, and every call with its arguments.
 
     Args:
-        rows: of the inputs.
-        positions: of each.
-        attended: how many layers have attended so far.
+        rows: number of rows of inputs.
+        positions: number of positions.
+        attended: gives the number of layers that have attended so far.
     """
 
     def __init__(self, rows: int, positions: int, attended: Callable[[], int]):
@@ -178,40 +180,40 @@ class Listing(TorchFunctionMode):
         self.sums.append(Sum(self.attended(), terms, result.detach().clone(), (args[0], args[1])))
         return result
 
-    def uses(self, found: Tensor) -> list[int]:
-        """The numbers of calls that take a tensor, once it is filled; to look at its shape is no use."""
-        able = [i for i, (name, args) in enumerate(self.calls) if name != "__get__" and any(x is found for x in args)]
-        filled = [i for i in able if self.calls[i][0] == "__setitem__" or self.calls[i][0] in ("copy_", "fill_")]
-        return [i for i in able if i > max(filled, default=-1)]
+    def uses(self, tensor: Tensor) -> list[int]:
+        """The numbers of calls that take a tensor after it was last written in place; reading its shape is no use."""
+        calls = [i for i, (name, args) in enumerate(self.calls) if name != "__get__" and any(x is tensor for x in args)]
+        writes = [i for i in calls if self.calls[i][0] == "__setitem__" or self.calls[i][0] in ("copy_", "fill_")]
+        return [i for i in calls if i > max(writes, default=-1)]
 
-    def first_use(self, found: Tensor) -> tuple[str, int, int]:
-        """Who is the first to take a tensor."""
-        number = self.uses(found)[0]
+    def first_use(self, tensor: Tensor) -> tuple[str, int, int]:
+        """The first call that takes a tensor, in the form of `Stream.first`."""
+        number = self.uses(tensor)[0]
         name, args = self.calls[number]
         when = Counter(name for name, _ in self.calls[:number])[name]
-        return name, when, next(i for i, one in enumerate(args) if one is found)
+        return name, when, next(i for i, one in enumerate(args) if one is tensor)
 
 
 def located(whole: Listing, without: Sequence[Listing]) -> Stream:
-    """Where the stream of a model is.
+    """The location of a model's stream.
 
     Args:
-        whole: a pass of the model as it is.
-        without: for each layer one in which its heads attend to nothing.
+        whole: the sums of an unchanged pass.
+        without: for each layer the sums of a pass with this layer's patterns at 0.
 
     Raises:
-        BadInput: layers add to no common stream, or what they add cannot be told apart.
+        BadInput: layers do not add to a common stream, or the outputs of attention and MLP cannot be identified.
     """
     layers, starts = list[Added](), list[Place]()
     before: Tensor | None = None
     for layer, other in enumerate(without):
         if len(other.sums) != len(whole.sums):
-            raise BadInput("its sums are others when a layer attends to nothing")
+            raise BadInput("it takes other sums when a layer's patterns are 0")
         changed = partial(differs, whole, other)
         numbers = [i for i, one in enumerate(whole.sums) if one.layer == layer + 1]
         after = next((i for i in reversed(numbers) if goes_on(whole, i, layer, len(without))), None)
         if after is None:
-            raise BadInput(f"layer {layer} adds to nothing that the next one reads")
+            raise BadInput(f"layer {layer} takes no sum that the next layer adds to")
         terms = sorted(terms_of(whole, after, numbers[0]))
         start = start_of(whole, terms, before, changed)
         layers.append(added([place for place in terms if place != start], start, after, changed, layer))
@@ -230,14 +232,14 @@ def differs(one: Listing, other: Listing, place: Place) -> bool:
 
 
 def goes_on(whole: Listing, number: int, layer: int, n_layers: int) -> bool:
-    """Whether a sum is a term of a sum of the next layer; of the last, whichever it is."""
+    """Whether a sum is a term of a sum of the next layer; always true in the last layer."""
     later = [one for one in whole.sums if one.layer == layer + 2]
     result = whole.sums[number].result
     return layer + 1 == n_layers or any(torch.equal(term, result) for one in later for term in one.terms)
 
 
 def terms_of(whole: Listing, number: int, begin: int) -> list[Place]:
-    """What a sum is made of, where terms that are sums of the same layer are taken apart."""
+    """The terms of a sum; a term that is itself a sum of the same layer is replaced by its terms."""
     found = []
     for which, term in enumerate(whole.sums[number].terms):
         earlier = (i for i in range(number - 1, begin - 1, -1) if torch.equal(whole.sums[i].result, term))
@@ -247,24 +249,31 @@ def terms_of(whole: Listing, number: int, begin: int) -> list[Place]:
 
 
 def start_of(whole: Listing, terms: Sequence[Place], before: Tensor | None, changed: Callable[[Place], bool]) -> Place:
-    """Which term is the stream before the layer: what the last one left; before the first, what is used first."""
+    """The term that is the stream before a layer.
+
+    It equals the stream after the previous layer. In the first layer it is the term that is used first, of those that
+    do not depend on attention.
+    """
     value = lambda place: whole.sums[place[0]].terms[place[1]]  # noqa: E731
     if before is not None:
-        able = [place for place in terms if torch.equal(value(place), before)]
+        candidates = [place for place in terms if torch.equal(value(place), before)]
     else:
         same = [place for place in terms if not changed(place)]
         uses = lambda place: whole.uses(whole.sums[place[0]].objects[place[1]])[0]  # noqa: E731
-        able = sorted(same, key=uses)
-    if not able:
-        raise BadInput("a layer does not add to the stream that it reads (it is normed after each sum, say)")
-    return able[0]
+        candidates = sorted(same, key=uses)
+    if not candidates:
+        raise BadInput("a layer does not add to the stream that it reads (norms after each sum are an example)")
+    return candidates[0]
 
 
 def added(terms: Sequence[Place], start: Place, after: int, changed: Callable[[Place], bool], layer: int) -> Added:
-    """What a layer adds, of terms without the stream before it. Raises BadInput where that is not attention and MLP."""
+    """The outputs of a layer among its terms, apart from the stream. Raises BadInput unless they are attention and MLP.
+
+    Attention is the first term that changes without the layer's patterns. The MLP, if there is one, is the other.
+    """
     moved = [place for place in terms if changed(place)]
     if not moved or len(terms) > 2:
-        raise BadInput(f"layer {layer} adds {len(terms)} things to the stream, which are not attention and MLP")
+        raise BadInput(f"layer {layer} adds {len(terms)} terms to the stream, which are not attention and MLP")
     attention, rest = moved[0], [place for place in terms if place != moved[0]]
     between = attention[0] if rest and rest[0] in moved and start[0] == attention[0] else None
     return Added(attention, rest[0] if rest else None, between, after)

@@ -1,9 +1,9 @@
-"""Any module that attends through PyTorch's own functions, read and changed where it calls them; nothing is patched.
+"""Read and replace activations of any module that attends through PyTorch's functions, without patching it.
 
 A `torch.overrides.TorchFunctionMode` sees every call of `softmax`, `scaled_dot_product_attention` and `matmul` during a
-forward pass. A first pass finds out which of the calls are attention, and in which layer: the patterns of queries over
-keys that are then multiplied with values. Later passes count calls. Grouped keys, rotary positions, windows, sinks and
-caps on scores are the module's own business, which has done with them before its softmax or after.
+forward pass. A first pass finds which calls are attention, and in which layer: patterns of queries over keys that are
+then multiplied with values. Later passes count calls. Grouped keys, rotary positions, windows, sinks and caps on scores
+need no support here, because the module applies them before or after its softmax.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from hopscope.live.stream import Listing, Reading, Stream, located
 from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, at_rest
 
 PATTERN, OUTPUT = "hook_pattern", "hook_z"
-#: Of logits, relative to the largest: by how much replacing patterns by themselves may change them (ours).
+#: By how much logits may change when patterns are replaced by themselves, relative to the largest logit (ours).
 SAME = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
-PROBE = (2, 7)  # rows and positions of the tokens on which a model is tried if none are given
+PROBE = (2, 7)  # rows and positions of the tokens for the first pass if no inputs are given
 
 
 @dataclass(frozen=True)
 class BorrowedShape(Shape):
-    """What is known of the shape of a model that somebody else builds.
+    """The shape of a model that hopscope did not build, as far as it is known.
 
     Attributes:
-        d_model: width of the stream or, where only attention is seen, of a layer's heads together.
-        sums_to_one: whether rows of its patterns do; a sink takes a part of them.
+        d_model: width of the stream; where only patterns are seen, 64 per head.
+        sums_to_one: whether rows of its patterns sum to 1; with a sink they do not.
     """
 
     n_layers: int = 0  # type: ignore[misc]
@@ -51,8 +51,8 @@ class BorrowedShape(Shape):
         return self.sums_to_one
 
     def build(self, task: Any, generator: torch.Generator | None = None) -> Model:
-        """Raises BadInput: such models are built by their owners."""
-        raise BadInput("a borrowed model is built by its owner's code or library")
+        """Raises BadInput: hopscope cannot build such a model."""
+        raise BadInput("a model from elsewhere is built by its own code or library, not by hopscope")
 
 
 # The model -------------------------------------------------------------------------------------------------------
@@ -61,22 +61,23 @@ class BorrowedShape(Shape):
 class Wrapped(Model):
     """A module that attends by PyTorch's functions, under the common contract.
 
-    Activations are `blocks.l.attn.hook_pattern`, and where queries, keys and values of single heads can be had also
-    `hook_q`, `hook_k`, `hook_v` and `hook_z`, (batch, position, head, d_head): after rotary positions and norms, and
-    repeated for every head that shares them. Layers are numbered in the order in which they attend. Where layers add to
+    Activations are `blocks.l.attn.hook_pattern` and, if queries, keys and values of single heads are accessible,
+    `hook_q`, `hook_k`, `hook_v` and `hook_z`, (batch, position, head, d_head), after rotary positions and norms, and
+    repeated for every head that shares them. Layers are numbered in the order in which they attend. If layers add to
     a common stream, there are also `blocks.l.hook_resid_pre`, `hook_attn_out`, `hook_resid_mid`, `hook_mlp_out` and
     `hook_resid_post`, (batch, position, d_model).
 
     Attributes:
-        stream: where the stream is; None: it cannot be had.
-        unstreamed: why not, in words.
+        stream: the location of the stream; None if it was not found.
+        unstreamed: the reason why it was not found, in words.
 
     Args:
-        model: called with inputs alone; it puts out logits, or something that begins with them or names them.
-        inputs: some rows that it reads, on which it is tried; by default tokens 0 and 1.
+        model: called with inputs alone; returns logits, a sequence that begins with them, or an object or mapping with
+            `logits`.
+        inputs: some rows for the first pass; by default tokens 0 and 1.
 
     Raises:
-        BadInput: no attention was seen, or what is replaced does not do what it should.
+        BadInput: no attention was found, or replacing patterns does not have the effect that it must have.
     """
 
     def __init__(self, model: nn.Module, inputs: Tensor | None = None):
@@ -91,7 +92,7 @@ class Wrapped(Model):
         self.architecture: BorrowedShape = BorrowedShape(n_layers=len(self.layers), n_heads=0)
         self.stream: Stream | None = None
         self.unstreamed = ""
-        self.architecture = self.proven(some, logits_of(outputs, some.shape[1]))
+        self.architecture = self.verified_shape(some, logits_of(outputs, some.shape[1]))
         self.find_stream(some, logits_of(outputs, some.shape[1]))
 
     def probe(self, inputs: Tensor | None) -> Tensor:
@@ -101,16 +102,17 @@ class Wrapped(Model):
         return (tokens if inputs is None else inputs[:rows]).to(self.device)
 
     def first_pass(self, some: Tensor) -> tuple[list[Call], Any]:
+        """The watched calls and the outputs of an unchanged pass. Raises BadInput if it fails."""
         try:
             with at_rest(self.inner):
                 return calls_of(self.inner, some)
-        except Exception as error:  # whatever the owner's module raises
+        except Exception as error:  # the caller's module may raise anything
             words = next(iter(str(error).strip().splitlines()), "")
             kind = type(error).__name__
             raise BadInput(f"the model cannot read inputs of shape {tuple(some.shape)}: {kind}: {words}") from None
 
     def numbered(self) -> dict[int, tuple[int, str]]:
-        """By the number of a call, its layer and what it is there."""
+        """The layer and the part (scores, values or pattern) of each call of attention, by the call's number."""
         found: dict[int, tuple[int, str]] = {}
         for layer, one in enumerate(self.layers):
             calls = {"scores": one.scores, "values": one.values, "pattern": one.pattern}
@@ -119,7 +121,7 @@ class Wrapped(Model):
 
     @property
     def reads_heads(self) -> bool:
-        """Whether queries, keys and values can be had of every layer."""
+        """Whether queries, keys and values are accessible in every layer."""
         return all(one.scores is not None and one.values is not None for one in self.layers)
 
     @property
@@ -145,15 +147,19 @@ class Wrapped(Model):
         with reading or nullcontext(), watching:
             outputs = self.inner(inputs)
         if watching.count != self.n_calls:
-            raise BadInput("the model attends by other calls than when it was tried; its layers cannot be told apart")
+            raise BadInput("the model makes other attention calls than in its first pass; its layers are not known now")
         if reading and self.stream and reading.n_sums != self.stream.n_sums:
-            raise BadInput("the model takes other sums than when it was tried; its stream cannot be told")
+            raise BadInput("the model takes other sums than in its first pass; its stream is not known now")
         found = read_at(logits_of(outputs, inputs.shape[1]), at, inputs.shape[1])
         return found if cache is False else (found, Cache(tap.kept))
 
     @torch.no_grad()
-    def proven(self, some: Tensor, outputs: Tensor) -> BorrowedShape:
-        """The shape, once patterns replaced by themselves gave the same outputs, and others gave others."""
+    def verified_shape(self, some: Tensor, outputs: Tensor) -> BorrowedShape:
+        """The model's shape, after checks that replacing patterns works.
+
+        Patterns replaced by themselves must give the same outputs, and patterns of 0 other outputs. The pattern of a
+        row must not depend on other rows.
+        """
         names = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
         with at_rest(self.inner):
             _, patterns = self(some, cache=names)
@@ -164,7 +170,7 @@ class Wrapped(Model):
         if not off <= bound:
             raise BadInput(
                 f"replacing the attention of a {type(self.inner).__name__} by itself changes its outputs by {off:.1e} "
-                f"of the largest, above {bound:g}: what was seen is not all that it attends by"
+                f"of the largest, above {bound:g}: not all of its attention was seen"
             )
         if moved == 0:
             raise BadInput(
@@ -185,7 +191,10 @@ class Wrapped(Model):
 
     @torch.no_grad()
     def find_stream(self, some: Tensor, outputs: Tensor) -> None:
-        """Find the stream, and prove that it is one: left as it is nothing changes, and the last one tells all."""
+        """Find the stream, and check it.
+
+        Replacing streams by themselves must not change outputs. The last stream of other rows must give their outputs.
+        """
         patterns = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
         try:
             with at_rest(self.inner):
@@ -199,12 +208,12 @@ class Wrapped(Model):
             return
         bound = SAME.get(outputs.dtype, 1e-5)
         if not off <= bound or turned > bound:
-            self.stream, self.unstreamed = None, "the last sum that was seen does not tell the outputs"
+            self.stream, self.unstreamed = None, "the last sum that was seen does not determine the outputs"
             return
         self.architecture = dataclasses.replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
 
     def sums(self, some: Tensor, replace: Replacements) -> Listing:
-        """The sums of a pass."""
+        """The sums of a pass under replacements."""
         rows, positions = len(some), some.shape[1]
         watching = Watching(Pass(self, self.tap(replace, False), rows, positions))
         listing = Listing(rows, positions, partial(self.attended, watching))
@@ -213,17 +222,17 @@ class Wrapped(Model):
         return listing
 
     def attended(self, watching: Watching) -> int:
-        """How many layers have attended so far in a pass."""
+        """The number of layers that have attended so far in a pass."""
         ends = (one.pattern if one.values is None else one.values for one in self.layers)
         return sum(end < watching.count for end in ends)
 
     def distance(self, some: Tensor, patterns: Mapping[str, Tensor], outputs: Tensor) -> float:
-        """The largest difference that replacing patterns makes to outputs, relative to the largest output."""
+        """The largest change of outputs when activations are replaced, relative to the largest output."""
         scale = float(outputs.float().abs().max().clamp(min=1e-30))
         return float((self(some, replace=patterns) - outputs).float().abs().max()) / scale
 
     def width(self, some: Tensor, heads: int) -> int:
-        """Of all heads together; where they cannot be had, a common one."""
+        """The width of a layer's heads together; 64 per head if they are not accessible."""
         if not self.reads_heads:
             return 64 * heads
         name = f"blocks.0.attn.{OUTPUT}"
@@ -231,13 +240,13 @@ class Wrapped(Model):
 
 
 class Pass:
-    """What becomes of the calls of one pass.
+    """Makes the watched calls of one pass, reading and replacing the activations of attention.
 
     Args:
-        model: whose calls they are.
-        tap: reads and replaces.
-        rows: of the inputs.
-        positions: of each.
+        model: the wrapped model.
+        tap: reads and replaces activations by name.
+        rows: number of rows of inputs.
+        positions: number of positions.
     """
 
     def __init__(self, model: Wrapped, tap: Tap, rows: int, positions: int):
@@ -260,18 +269,18 @@ class Pass:
         return self.heads(layer, OUTPUT, func(left, self.heads(layer, "hook_v", right), **kwargs))
 
     def pattern(self, layer: int, actual: Tensor) -> Tensor:
-        """A pattern as it is left; what is beside the keys, of a sink, stays."""
+        """A pattern, read and replaced; the entry of a sink, if there is one, is kept."""
         if not is_pattern(actual, self.rows, self.positions):
-            raise BadInput("the model attends by other calls than when it was tried; its layers cannot be told apart")
-        keys, beside = actual[..., : self.positions], actual[..., self.positions :]
-        found = self.tap(f"blocks.{layer}.attn.{PATTERN}", keys.reshape(self.rows, -1, *keys.shape[-2:]))
-        found = found.to(actual.dtype).reshape(keys.shape)
-        return torch.cat([found, beside], -1) if beside.shape[-1] else found
+            raise BadInput("the model makes other attention calls than in its first pass; its layers are not known now")
+        keys, sink = actual[..., : self.positions], actual[..., self.positions :]
+        pattern = self.tap(f"blocks.{layer}.attn.{PATTERN}", keys.reshape(self.rows, -1, *keys.shape[-2:]))
+        pattern = pattern.to(actual.dtype).reshape(keys.shape)
+        return torch.cat([pattern, sink], -1) if sink.shape[-1] else pattern
 
     def heads(self, layer: int, part: str, actual: Tensor) -> Tensor:
-        """What single heads have, (batch head position d_head), as it is left."""
-        apart = actual.reshape(self.rows, -1, *actual.shape[-2:]).transpose(1, 2)
-        return self.tap(f"blocks.{layer}.attn.{part}", apart).transpose(1, 2).reshape(actual.shape)
+        """Queries, keys, values or outputs of heads, (batch head position d_head), read and replaced."""
+        by_position = actual.reshape(self.rows, -1, *actual.shape[-2:]).transpose(1, 2)
+        return self.tap(f"blocks.{layer}.attn.{part}", by_position).transpose(1, 2).reshape(actual.shape)
 
     def attended(
         self,
@@ -285,10 +294,10 @@ class Pass:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
-        """`scaled_dot_product_attention` by its definition; halves are multiplied in single precision."""
+        """`scaled_dot_product_attention` by its definition; half-precision inputs are computed in float32."""
         if enable_gqa:
             key, value = (one.repeat_interleave(query.shape[-3] // one.shape[-3], -3) for one in (key, value))
-        asked = query.dtype
+        dtype = query.dtype
         query, key, value = (
             self.heads(layer, name, one.float() if one.dtype in (torch.float16, torch.bfloat16) else one)
             for name, one in (("hook_q", query), ("hook_k", key), ("hook_v", value))
@@ -300,14 +309,14 @@ class Pass:
             masks = attn_mask.dtype == torch.bool
             scores = scores.masked_fill(~attn_mask, float("-inf")) if masks else scores + attn_mask.to(scores.dtype)
         pattern = self.pattern(layer, scores.softmax(-1).nan_to_num())
-        return self.heads(layer, OUTPUT, F.dropout(pattern, dropout_p, dropout_p > 0) @ value).to(asked)
+        return self.heads(layer, OUTPUT, F.dropout(pattern, dropout_p, dropout_p > 0) @ value).to(dtype)
 
 
-# What it puts out ------------------------------------------------------------------------------------------------
+# Outputs ---------------------------------------------------------------------------------------------------------
 
 
 def logits_of(outputs: Any, positions: int) -> Tensor:
-    """The logits of whatever a model puts out, (batch, position, output). Raises BadInput where there are none."""
+    """The logits in a model's outputs, (batch, position, output). Raises BadInput if there are none."""
     found = getattr(outputs, "logits", outputs)
     found = found["logits"] if isinstance(found, Mapping) and "logits" in found else found
     found = found[0] if isinstance(found, tuple | list) and found else found
@@ -315,14 +324,14 @@ def logits_of(outputs: Any, positions: int) -> Tensor:
         found = found[:, None]
     if not isinstance(found, Tensor) or found.ndim != 3 or found.shape[1] not in (1, positions):
         got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        raise BadInput(f"the model must put out logits (row, position, output), alone, first or as `logits`; got {got}")
+        raise BadInput(f"the model must return logits (row, position, output), alone, first or as `logits`; got {got}")
     return found
 
 
 def read_at(outputs: Tensor, at: slice | None, positions: int) -> Tensor:
-    """Outputs at some positions. A model that answers once a row does so at the last. Raises BadInput for others."""
+    """Outputs at some positions. A single output per row belongs to the last; BadInput is raised for others."""
     if at is None or outputs.shape[1] == positions:
         return outputs if at is None else outputs[:, at]
     if list(range(positions)[at]) != [positions - 1]:
-        raise BadInput("the model answers once a row, which is taken for its last position; leave `at` at -1")
+        raise BadInput("the model has one output per row, which is taken to be at the last position; leave `at` at -1")
     return outputs

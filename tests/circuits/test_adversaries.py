@@ -85,7 +85,7 @@ def test_what_is_dead_live_is_no_circuit():
     alone = Report(exam, Sufficiency(exam)).refused(named, "")
     assert alone.losses["circuit"].mean < 0.01 and alone.losses["live"].mean > 1
     assert alone.verdict == "partial" and not alone.accepted
-    assert "as computed, all else null" in alone.reason and "try" in alone.reason
+    assert "with its attention as computed and all else null" in alone.reason and "try" in alone.reason
     assert alone.as_dict()["verdict"] == "partial" and "accuracy" in alone.as_dict()
 
 
@@ -125,7 +125,7 @@ def test_what_a_null_leaves_intact_is_said():
     half = discover(model, TASK, by_name)
     assert half.verdict == "circuit" and paths(half) == ["L1H0 query->value[1]"]
     assert joins in half.intact and joins in half.as_dict()["intact"]
-    assert "in the model, which needs" in paragraph(half, TASK) and "no test asks for" in paragraph(half, TASK)
+    assert "in the full model, which needs" in paragraph(half, TASK) and "no test removes" in paragraph(half, TASK)
     whole = discover(model, TASK)
     assert joins not in whole.intact and len(paths(whole)) == 2
 

@@ -62,7 +62,7 @@ def nameless():
 def test_where_attention_goes_that_no_role_names_is_said_with_its_share(nameless):
     """Nine tenths of the query's attention fall on position 0, which holds no role."""
     said = advice(exam_of(nameless, at_key((0, 0.9))))
-    assert said.startswith("where heads look has no role (90% of L1H0 query, 100% of it at position 0)")
+    assert said.startswith("heads attend to positions without a role (90% of L1H0 query, 100% of it at position 0)")
 
 
 def test_what_is_so_many_back_is_suggested_as_that(nameless):
@@ -108,4 +108,4 @@ def test_answers_asked_where_no_role_is_come_first():
             roles = super().roles(draw)
             return Roles(roles.names[1:], roles.chain[:, 1:])
 
-    assert advice(exam_of(Unasked(n_hops=2))).startswith("only 0% of the answers are asked at positions with a role")
+    assert advice(exam_of(Unasked(n_hops=2))).startswith("only 0% of the targets are at positions with a role")

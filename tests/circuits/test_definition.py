@@ -109,7 +109,8 @@ def test_a_dormant_route_is_accepted_in_part_and_told_as_one():
     circuit = Report(exam, Sufficiency(exam)).circuit([units], UNCLAIMED)
     assert circuit.verdict == "partial" and circuit.asleep == [SLEEPER]
     assert "dormant" in circuit.reason and str(SLEEPER) in circuit.reason
-    assert "In layer 2 the query would attend to the second token of fact 1" in paragraph(circuit, TASK)
+    words = paragraph(circuit, TASK)
+    assert "In layer 2 the query attends to the second token of fact 1 (x1) in the circuit, but the full model" in words
 
 
 # What is told ---------------------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def test_of_what_does_not_suffice_only_what_is_missed_is_told():
     idle = Path(1, 1, "query", "value[1]")
     circuit = Report(exam, Sufficiency(exam)).refused(frozenset([FIRST, SECOND, idle]), "")
     assert circuit.verdict == "none" and paths(circuit) == [str(FIRST), str(SECOND)] and circuit.spare == 1
-    assert "Without one further path that it followed the loss is the same." in paragraph(circuit, TASK)
+    assert "It also tried one further path, without which the loss is no higher." in paragraph(circuit, TASK)
 
 
 def test_two_that_do_the_same_are_both_told_though_neither_is_missed():
@@ -185,7 +186,7 @@ def test_of_many_rows_whose_paths_do_not_suffice_those_are_told_that_are_enough_
     circuit = discover(copiers(20.0).model.eval(), TASK)
     assert circuit.verdict == "partial" and paths(circuit) == [str(SECOND)]
     assert circuit.losses["circuit"].high < circuit.threshold < circuit.losses["live"].low
-    assert circuit.reason.startswith("by hand it passes")
+    assert circuit.reason.startswith("it passes by hand")
 
 
 def test_where_heads_look_at_what_no_role_names_it_is_said():
@@ -193,7 +194,7 @@ def test_where_heads_look_at_what_no_role_names_it_is_said():
     made = adversary(14, "hub", 0)
     circuit = discover(made.model, made.task)
     assert not circuit.accepted
-    assert "where heads look has no role (" in circuit.reason and "of L1H" in circuit.reason
+    assert "heads attend to positions without a role (" in circuit.reason and "of L1H" in circuit.reason
     assert "94% of L0H0 query, 100% of it at position 9; " in circuit.reason
     assert circuit.reason.endswith("try roles for these positions")
 
@@ -308,7 +309,7 @@ def test_what_is_missed_at_its_average_is_named(lacking):
     exam = Exam(made.model.eval(), made.task, Discovery(), lambda _: None)
     less = Report(exam, Sufficiency(exam)).refused(units, "")
     assert less.verdict == "partial" and less.missed[0] == str(row_of(JOIN))
-    assert "at their average, the loss is" in less.reason and f"for want of {row_of(JOIN)}" in less.reason
+    assert "mean-ablated, the loss is" in less.reason and f"this loss is lower if {row_of(JOIN)}" in less.reason
 
 
 # Nulls and rows --------------------------------------------------------------------------------------------------
@@ -331,7 +332,7 @@ def test_a_row_that_spreads_its_attention_is_told_as_a_row():
     circuit = discover(made.model, made.task)
     assert circuit.accepted and {"L3H0 query", "L1H0 key[1]"} < {str(row) for row in circuit.rows}
     assert all(one.strength >= MOST for one in circuit.paths)
-    assert "rows whole, for no role names where they attend" in paragraph(circuit, made.task)
+    assert "whole rows, because no path accounts for their attention" in paragraph(circuit, made.task)
 
 
 def test_of_sets_that_differ_in_a_name_the_one_that_names_less_is_kept():

@@ -49,28 +49,29 @@ def test_the_whole_paragraph():
     paths = [found(text, removal=r) for text, r in zip(DEMO, removals, strict=True)]
     assert paragraph(circuit(*paths), Retrieval(), 3) == (
         "Layer 0 joins the two tokens of every fact: the second token of each pair attends to the first "
-        "(strength 1.00). "
-        "In layer 1 the query attends to the second token of fact 1 (x1) (strength 1.00). "
-        "In layer 3 the query attends to the second token of fact 2 (x2) (strength 1.00). "
-        "With all patterns set by hand the loss is 0.0024; as computed, with all else null, it is 0.0030. The model's "
-        "own loss is 0.0051, and with every head idle it is 0.91. A circuit must stay below 0.05. "
-        "With one path left out, and the others attending as computed, the loss is 0.86 (L1H0 query→value[1]), "
+        "(mean attention 1.00). "
+        "In layer 1 the query attends to the second token of fact 1 (x1) (mean attention 1.00). "
+        "In layer 3 the query attends to the second token of fact 2 (x2) (mean attention 1.00). "
+        "The circuit's loss is 0.0024 with every pattern set by hand. With its attention as computed, the loss is "
+        "0.0030 with all but its paths null. The full model's loss is 0.0051, and with every head null it is 0.91. "
+        "A circuit's loss must stay below 0.05. "
+        "With one path left out (the others as computed, all else null) the loss is 0.86 (L1H0 query→value[1]), "
         "0.69 (L0H0 value[1]→key[1]), 0.35 (L0H0 value[2]→key[2]) and 0.11 (L3H0 query→value[2]). "
-        "The circuit uses 3 heads in 3 layers, the exact minimum for D = 2."
+        "The circuit uses 3 heads in 3 layers, the minimum that theory gives for D = 2."
     )
 
 
 def test_what_null_means_is_told_where_it_is_not_one_thing():
     mixed = {"null": "uniform", "identity": ["L0H1 value", "L0H1 query", "L1H1 value"]}
     words = paragraph(circuit(*map(found, DEMO), protocol=mixed), Retrieval())
-    assert "Where idle, rows of L0H1 and L1H1 attend to themselves, for they harm less so than by attending " in words
+    assert "Some rows of L0H1 and L1H1 have the identity null, which harms the model less than the uniform " in words
     one = paragraph(circuit(*map(found, DEMO), protocol={"null": "uniform", "identity": ["L0H1 value"]}), Retrieval())
-    assert "rows of L0H1 attend to themselves" in one
-    assert "Where idle" not in paragraph(circuit(*map(found, DEMO), protocol=mixed | {"null": "identity"}), Retrieval())
+    assert "rows of L0H1 have the identity null" in one
+    assert "Some rows" not in paragraph(circuit(*map(found, DEMO), protocol=mixed | {"null": "identity"}), Retrieval())
 
 
 def test_a_test_that_could_not_be_asked_is_told():
-    said = "No test has all other heads at their average"
+    said = "Mean ablation was not tested"
     assert said in paragraph(circuit(*map(found, DEMO), protocol={"averaged": 0}), Retrieval())
     assert said not in paragraph(circuit(*map(found, DEMO), protocol={"averaged": 4096}), Retrieval())
 
@@ -78,9 +79,8 @@ def test_a_test_that_could_not_be_asked_is_told():
 def test_the_loss_with_rows_whole_stands_beside_that_of_the_paths_alone():
     one = circuit(*map(found, DEMO))
     losses = one.losses | {"rows": Loss(0.031, 0.03, 0.032, 512)}
-    assert "it is 0.0030, with the rows of these paths whole 0.031. The model's own" in paragraph(
-        replace(one, losses=losses), Retrieval()
-    )
+    words = "the loss is 0.0030 with all but its paths null and 0.031 with all but their rows null. The full model"
+    assert words in paragraph(replace(one, losses=losses), Retrieval())
 
 
 def test_a_circuit_in_part_is_told_as_one():
@@ -122,16 +122,16 @@ def test_one_head_and_one_layer_are_singular():
     words = paragraph(circuit(found("L0H0 query->value[1]")), Retrieval(n_hops=1), 2)
     assert "uses one head in one layer, fewer than the 2 that theory gives as the minimum for D = 1." in words
     assert "Without L0H0 query→value[1] the loss is 0.50." in words
-    assert "1 layer" not in words and "exact" not in words
+    assert "1 layer" not in words
 
 
 def test_more_layers_than_the_minimum():
     words = paragraph(circuit(*map(found, [*DEMO, "L2H0 query->value[2]"])), Retrieval(), 3)
-    assert words.endswith("The circuit uses 4 heads in 4 layers. The exact minimum for D = 2 is 3 layers.")
-    assert "The attention query→value[2] occurs twice, in layers 2 and 3." in words
+    assert words.endswith("The circuit uses 4 heads in 4 layers. The minimum that theory gives for D = 2 is 3 layers.")
+    assert "The path query→value[2] occurs twice, in layers 2 and 3." in words
     assert "the loss is between 0.50 (L3H0 query→value[2]) and 0.50 (L0H0 value[1]→key[1])" in words
     one = paragraph(circuit(*map(found, DEMO)), Retrieval(), 1)
-    assert one.endswith("The circuit uses 3 heads in 3 layers. The exact minimum for D = 2 is one layer.")
+    assert one.endswith("The circuit uses 3 heads in 3 layers. The minimum that theory gives for D = 2 is one layer.")
 
 
 def test_without_theory_no_minimum_is_spoken_of():
@@ -140,22 +140,22 @@ def test_without_theory_no_minimum_is_spoken_of():
 
 def test_heads_are_named_where_there_are_several():
     words = paragraph(circuit(found("L1H0 query->value[1]"), found("L1H2 query->value[1]", 0.734)), Retrieval())
-    assert "In layer 1 the query attends to the second token of fact 1 (x1) (head 0, strength 1.00). " in words
-    assert "Also in layer 1, the query attends to the second token of fact 1 (x1) (head 2, strength 0.73)." in words
-    assert "The attention query→value[1] occurs twice, in 2 heads of layer 1." in words
+    target = "the second token of fact 1 (x1)"
+    assert f"In layer 1 the query attends to {target} (head 0, mean attention 1.00). " in words
+    assert f"Also in layer 1, the query attends to {target} (head 2, mean attention 0.73)." in words
+    assert "The path query→value[1] occurs twice, in 2 heads of layer 1." in words
 
 
 def test_part_of_the_facts_is_not_every_fact():
     words = paragraph(circuit(found(DEMO[0]), found(DEMO[2])), Retrieval())
     assert "every fact" not in words
-    assert (
-        "In layer 0 the second token of fact 1 (x1) attends to the first token of fact 1 (x0) (strength 1.00)." in words
-    )
+    join = "In layer 0 the second token of fact 1 (x1) attends to the first token of fact 1 (x0) (mean attention 1.00)."
+    assert join in words
 
 
 def test_rules_are_told():
     words = paragraph(circuit(found(DEMO[2], rule="after the same symbol")), Retrieval())
-    assert "the second token of fact 1 (x1), which follows its own symbol (strength 1.00)" in words
+    assert "the second token of fact 1 (x1), which follows the same symbol (mean attention 1.00)" in words
 
 
 def test_an_induction_head_is_one_by_what_feeds_its_keys():
@@ -165,20 +165,20 @@ def test_an_induction_head_is_one_by_what_feeds_its_keys():
     for part, rule, is_one in (("key", "previous position", 1), ("query", "previous position", 0), ("key", "x", 0)):
         before, supply = found(DEMO[0], rule=rule), Supply(second, part, first, 0.9, 0.1)
         words = paragraph(circuit(before, paths[1], supplies=(supply,)), Induction())
-        assert words.count("which follows its own symbol: an induction head (strength 1.00)") == is_one
+        assert words.count("which follows the same symbol (mean attention 1.00, an induction head)") == is_one
 
 
 def test_what_sleeps_does_not_attend():
     sleeper = replace(found(DEMO[3], strength=0.0), use=0.0)
     words = paragraph(circuit(*map(found, DEMO[:3]), sleeper), Retrieval())
-    assert "In layer 3 the query would attend to the second token of fact 2 (x2) (asleep, strength 0.00)." in words
+    said = "in the circuit, but the full model does not use this path (mean attention 0.00)."
+    assert f"In layer 3 the query attends to the second token of fact 2 (x2) {said}" in words
 
 
 def test_what_the_model_does_without_is_told_of_a_proven_circuit_too():
     proven = {"completeness": Completeness("proven", "", 2), "spared": (Path.parse(DEMO[0]),)}
-    assert "As it is, the model does without L0H0 value[1]→key[1]." in paragraph(
-        circuit(*map(found, DEMO), **proven), Retrieval()
-    )
+    said = "Without L0H0 value[1]→key[1] alone the full model's loss stays below the threshold."
+    assert said in paragraph(circuit(*map(found, DEMO), **proven), Retrieval())
 
 
 def test_who_feeds_whom_is_told():
@@ -196,7 +196,7 @@ def test_a_path_that_is_needed_in_another_test_is_not_spared():
 
 def test_a_path_that_can_be_spared_is_named():
     words = paragraph(circuit(found(DEMO[0], removal=0.01), found(DEMO[2]), found(DEMO[3])), Retrieval())
-    assert "Without L0H0 value[1]→key[1] alone the loss stays below the threshold." in words
+    assert "Without L0H0 value[1]→key[1] alone the loss stays below the threshold in every test." in words
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_without_a_circuit_it_is_said_why():
 
 def test_rows_without_a_role_are_told():
     words = paragraph(circuit(found(DEMO[0]), rows=(Row(0, 1, "(none)"),)), Retrieval())
-    assert "The circuit also needs one row whole, for no role names where it attends: L0H1 (none)." in words
+    assert "The circuit also needs one whole row, because no path accounts for its attention: L0H1 (none)." in words
     assert "The circuit uses 2 heads in one layer" in words
 
 
@@ -241,7 +241,7 @@ def test_other_tasks_have_their_own_words():
     assert "the conclusion of fact 3 attends to the first premise of fact 3" in words
     assert "attends to the second token of fact 2 of other chains" in words
     assert "x3" not in words
-    assert words.endswith("the exact minimum for this task.")
+    assert words.endswith("the minimum that theory gives for this task.")
     paths = [found("L0H0 value[1]->key[1]"), found("L1H0 query->value[1]")]
     assert "the second token of fact 1 (x1) attends to the first token of fact 1 (x0)" in paragraph(
         circuit(*paths), Induction()

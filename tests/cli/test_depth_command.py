@@ -68,7 +68,7 @@ def test_words_for_people(ask):
 def test_words_for_other_settings(ask):
     assert "⌈log3(4D+1)⌉" in ask(3, "--mask", "none", "--heads", "many")[1]
     assert "fewer than ⌈log2(2D+1)⌉" in ask(4, "--heads", "many", "--order", "1,2,4,3")[1]
-    assert "the worst order's number" in ask(4, "--order", "shuffled")[1]
+    assert "this is the number for the worst order" in ask(4, "--order", "shuffled")[1]
     shape = ask("--shape", "a>x a>y xy>z")[1]
     assert "key[3,1]" in shape and "├─H1─" in shape
     assert "z is missing" in shape

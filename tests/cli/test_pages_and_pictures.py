@@ -109,9 +109,9 @@ def test_the_demo_as_json(tmp_path, monkeypatch, capsys, browser):
 
         return investigate(run, run.path, Discovery(discovery=8, selection=8, report=8))
 
-    def exported(run, _, told):
+    def exported(run, _, report):
         (run.path / explore.PAGE).write_text("")
-        told("exported")
+        report("exported")
 
     monkeypatch.setattr(demo, "train", given)
     monkeypatch.setattr(demo, "investigated", investigated)

@@ -92,7 +92,7 @@ def test_without_pytorch_sample_describes_every_task():
     lines = [*(["sample", name] for name in names), ["sample", "retrieval", "--hops", "3"]]
     *described, (shown, refused) = json.loads(python(WITHOUT_TORCH, json.dumps(lines)).stdout)
     said = {name: out for name, (out, _) in zip(names, described, strict=True)}
-    where = "To have them, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n"
+    where = "To draw instances, run pip install torch --index-url https://download.pytorch.org/whl/cpu\n"
     assert [name for name, out in said.items() if len(out.splitlines()) <= 4 or "`" * 3 in out] == []
     assert [name for name, out in said.items() if not out.endswith(where)] == []
     assert "\na1 a2  b1 b2     b0 b1  a0 a1     a0  b0     a1 a2,  b1 b2\n" in said["retrieval"]

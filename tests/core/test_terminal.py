@@ -114,7 +114,7 @@ def test_every_stage_of_a_slow_command_is_announced(tmp_path, monkeypatch, capsy
     monkeypatch.setattr("hopscope.drawing.run_pictures.save", lambda figure, stem: [])
     assert main(["draw", "packaged", "--progress"]) == 0
     said = capsys.readouterr().err.splitlines()
-    stages = ["loading what draws", "drawing the problem", "drawing its curves", "drawing attention"]
+    stages = ["loading the plotting library", "drawing the problem", "drawing its curves", "drawing attention"]
     assert [s for s in stages if f"hopscope: {s} \u2026" in said] == stages
     assert terminal.QUIET < 2
 

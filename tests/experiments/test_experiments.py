@@ -287,7 +287,7 @@ def test_altered_results_are_told_of(tmp_path, capsys, text):
 def test_a_page_needs_a_place_and_a_device_a_name(tmp_path, capsys):
     results = ["--results", str(room("curriculum"))]
     assert main(["report", *results, "--html", str(tmp_path / "none" / "page.html")]) == 2
-    assert "choose one that there is" in capsys.readouterr().err
+    assert "choose one that exists" in capsys.readouterr().err
     assert main(["report", *results, "--html", str(tmp_path)]) == 2
     assert main(["reproduce", "curriculum", "--device", "cpu:x", "--runs", str(tmp_path / "runs")]) == 2
     assert "device must be auto, cpu or cuda" in capsys.readouterr().err

@@ -523,7 +523,7 @@ def test_the_widget_and_python_talk(small, browser, monkeypatch):
     monkeypatch.setattr(view, "send", lambda content, buffers: sent.append((content, buffers)))
 
     def asked(question: dict[str, Any]) -> dict[str, Any]:
-        view.heard(question)
+        view.receive(question)
         content, buffers = sent.pop()
         return {"content": content, "buffers": [base64.b64encode(one).decode() for one in buffers]}
 

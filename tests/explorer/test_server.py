@@ -184,7 +184,7 @@ def test_a_path_knocked_out_is_computed(server, builder):
         ("run=nosuch&step=12", "there is no run 'nosuch' here"),
         ("step=12", "there is no run '' here"),
         ("", "there is no run '' here"),
-        ("=&;", "a question must be written such as"),
+        ("=&;", "a query must be written such as"),
         ("run={run}&step=5", "has no checkpoint of step 5"),
         ("run={run}&step=-1", "step must be a whole number"),
         ("run={run}&step=1e9", "step must be a whole number"),

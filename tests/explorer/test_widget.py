@@ -34,7 +34,7 @@ def view(small):
 
 
 def asked(view, **content):
-    view.heard({"id": len(view.heard_back), **content})
+    view.receive({"id": len(view.heard_back), **content})
     answer, buffers = view.heard_back[-1]
     assert answer["id"] == len(view.heard_back) - 1 and answer["kind"] == content.get("kind")
     return answer, buffers

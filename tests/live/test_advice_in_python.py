@@ -11,6 +11,6 @@ def test_a_position_that_was_not_named_is_suggested_and_settings_are_python_s():
     roles = lambda row: {"query": len(row) - 1}  # noqa: E731
     found = find_circuit(induction_by_hand(), *drawn(512), roles=roles, settings=SMALL)
     assert found.verdict != "circuit"
-    assert "of it behind where the own symbol stands)" in found.reason
+    assert "of it right after positions with the same symbol)" in found.reason
     assert "settings=Discovery(null=...)" in found.reason and "--" not in found.reason
     assert "--" not in found.words

@@ -1,4 +1,4 @@
-"""Saved circuits are loaded as they were written, and compared path by path and by what they do."""
+"""Saved circuits are loaded as they were written, and compared path by path and by kinds of paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_two_circuits_share_is_told(tmp_path):
     assert list(map(str, found.both)) == [PREVIOUS]
     assert [list(map(str, some)) for some in found.only] == [[FIRST], [SECOND]]
     assert found.rows == (1, 3) and found.same_algorithm
-    assert "by what they do, the same: next->heard, query->next" in str(found)
+    assert "kinds of paths, the same in both: next->heard, query->next" in str(found)
 
 
 def test_another_number_of_heads_is_another_algorithm(tmp_path):
@@ -57,7 +57,7 @@ def test_a_loaded_circuit_is_shown_with_its_picture_and_nothing_of_it_is_obeyed(
 
 
 def test_what_is_no_circuit_is_told_in_one_sentence(tmp_path):
-    with pytest.raises(BadInput, match=r"holds no circuit\.json; save a circuit there first"):
+    with pytest.raises(BadInput, match=r"has no circuit\.json; save a circuit there first"):
         hopscope.load_circuit(tmp_path)
     with pytest.raises(BadInput, match="only circuits can be compared, found or loaded; got a int"):
         hopscope.compare(3, 4)

@@ -506,7 +506,7 @@ def test_what_nobody_can_know_is_asked_of_no_model():
 def test_losses_in_small_units_are_told(rows, tmp_path):
     loss = lambda outputs, targets: 1e-7 * F.cross_entropy(outputs, targets)  # noqa: E731
     found = find(rows, roles=pairs, loss=loss)
-    assert found.verdict == "circuit" and "with every head idle it is 2." in found.words and "e-07" in found.words
+    assert found.verdict == "circuit" and "with every head null it is 2." in found.words and "e-07" in found.words
     found.save(tmp_path)
     stored = json.loads((tmp_path / "circuit.json").read_text())["loss"]
     assert stored["null"] == pytest.approx(found.circuit.losses["null"].mean, rel=1e-3)
@@ -628,12 +628,12 @@ ERRORS = {
     "one dimension": (lambda i, t: {"inputs": i[:, 0]}, r"tokens of shape \(row, position\)"),
     "features": (lambda i, t: {"inputs": i.float()}, r"features of shape \(row, position, feature\)"),
     "unequal": (lambda i, t: {"targets": t[1:]}, "as many rows; got 512 and 511"),
-    "few": (lambda i, t: {"inputs": i[:99], "targets": t[:99]}, "at least 256 rows that it can divide; got 99"),
+    "few": (lambda i, t: {"inputs": i[:99], "targets": t[:99]}, "needs at least 256 of them; got 99"),
     "large settings": (lambda i, t: {"settings": Discovery()}, "needs 2048 rows; got 512"),
     "at": (lambda i, t: {"at": 9}, "at must be one of the 9 positions; got 9"),
     "empty at": (lambda i, t: {"at": slice(9, None)}, "at must hold some of the 9 positions"),
     "at in words": (lambda i, t: {"at": "x"}, "at must be a position or a slice of positions; got 'x'"),
-    "endless at": (lambda i, t: {"at": slice(0, 8, 0)}, "at must be a slice of whole numbers that goes on"),
+    "endless at": (lambda i, t: {"at": slice(0, 8, 0)}, "at must be a slice of whole numbers with a step other than 0"),
     "floor in words": (lambda i, t: {"floor": "0"}, "floor must be a finite number; got '0'"),
     "settings": (lambda i, t: {"settings": "x"}, "settings must be a hopscope.circuits.discovery.Discovery; got 'x'"),
     "model": (lambda i, t: {"model": nn.Linear(2, 2)}, "the model cannot read inputs of shape"),
@@ -659,11 +659,11 @@ ERRORS = {
     "sum": (lambda i, t: {"loss": lambda o, t: F.cross_entropy(o, t, reduction="sum")}, "must be a mean over rows"),
     "nan": (lambda i, t: {"loss": lambda o, t: o.mean() / 0}, "the loss must be finite"),
     "raises": (lambda i, t: {"loss": lambda o, t: F.cross_entropy(o, t[1:])}, "the loss fails on outputs of shape"),
-    "correct": (lambda i, t: {"correct": lambda o, t: 1}, "correct must say of each answer whether it is right"),
+    "correct": (lambda i, t: {"correct": lambda o, t: 1}, "correct must return a tensor of bools"),
     "correct raises": (lambda i, t: {"correct": lambda o, t: o @ t}, "correct fails on outputs of shape"),
     "untold": (
         lambda i, t: {"loss": lambda o, t: F.cross_entropy(o, t[:, 0]), "targets": t[:, None]},
-        "do not tell which outputs.*say it by correct=",
+        "do not determine which outputs.*give a rule by correct=",
     ),
     "constant": (lambda i, t: {"targets": torch.zeros_like(t)}, "all targets are the same"),
     "floor": (lambda i, t: {"floor": 9.0}, "floor must be below the loss of the best constant answer, 2.4.*; got 9"),
@@ -674,13 +674,13 @@ ERRORS = {
     "best accuracy": (lambda i, t: {"best_accuracy": 1.2}, "best_accuracy must be above 0 and at most 1; got 1.2"),
     "one for all": (
         lambda i, t: {"correct": lambda o, t: (o.argmax(-1) == t).all()},
-        "correct must say of each answer .*got 1 for 8 rows",
+        "correct must return a tensor of bools, .*got 1 for 8 rows",
     ),
     "correct later": (
         lambda i, t: {"correct": lambda o, t: (o.argmax(-1) == t) if len(o) <= 8 else None},
-        "correct must say of each answer",
+        "correct must return a tensor of bools",
     ),
-    "tuple": (lambda i, t: {"model": Tupled()}, "the model must put out a tensor .*; got a tuple"),
+    "tuple": (lambda i, t: {"model": Tupled()}, "the model must return a tensor .*; got a tuple"),
     "model raises": (lambda i, t: {"model": Failing()}, "the model cannot read inputs of shape .*KeyError"),
     "architecture": (lambda i, t: {"model": Named()}, "architecture must be a hopscope.models.base.Shape; got a str"),
     "uncached": (
@@ -691,19 +691,19 @@ ERRORS = {
         lambda i, t: {"model": Miscounted()},
         r"blocks.0.attn.hook_pattern must be \(row, head, query, key\), \(2, 3, 9, 9\); got \(2, 1, 9, 9\)",
     ),
-    "few names": (lambda i, t: {"names": "abc"}, "names must be of all 12 tokens; got 3"),
+    "few names": (lambda i, t: {"names": "abc"}, "names must name all 12 tokens; got 3"),
     "no dimensions": (lambda i, t: {"targets": torch.tensor(1)}, "a row of targets for each row of inputs"),
     "nothing asked": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, NOT_ASKED, t)},
-        "1 row asks for nothing: all its targets are -100; leave it out",
+        "1 row has no target: all its targets are -100; leave it out",
     ),
     "targets later": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, V + 3, t)},
-        "targets must number the 12 outputs, or be -100 where nothing is asked; got 15",
+        "targets must be numbers of the 12 outputs, or -100 where there is no target; got 15",
     ),
     "targets below": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, -1, t)},
-        "targets must number the 12 outputs, or be -100 where nothing is asked; got -1",
+        "targets must be numbers of the 12 outputs, or -100 where there is no target; got -1",
     ),
     "tokens later": (
         lambda i, t: {"inputs": torch.where((torch.arange(512) == 400)[:, None], V + 3, i)},
@@ -741,7 +741,7 @@ def test_a_model_without_heads_has_no_attention_patterns(rows):
         architecture = Architecture(n_layers=2, n_heads=1, d_model=8)
         activation_names = ("hook_embed",)
 
-    with pytest.raises(BadInput, match="a Headless has no attention patterns"):
+    with pytest.raises(BadInput, match="a Headless offers no attention patterns"):
         find(rows, Headless())
 
 

@@ -72,7 +72,7 @@ ERRORS = {
     "few": ({1: at(1), 2: at(1)}, {}, "needs at least 3 checkpoints; got 2"),
     "list": ([at(1)] * 3, {}, "must be a dictionary from training steps"),
     "words": ({"a": at(1), "b": at(1), "c": at(1)}, {}, "from training steps, whole numbers"),
-    "no model": ({i: at(1).state_dict() for i in range(3)}, {}, "step 0 is weights; give the model .* by model="),
+    "no model": ({i: at(1).state_dict() for i in range(3)}, {}, "is a state dictionary; give its model by model="),
     "no weights": ({0: at(1), 1: at(1), 2: "x"}, {}, "step 2 must be a model or weights; got a str"),
     "others": (
         {i: {"Q": torch.zeros(2)} for i in range(3)},

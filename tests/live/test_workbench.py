@@ -150,7 +150,7 @@ class PostNorm(Small):
 
 def test_a_stream_that_is_normed_after_each_sum_is_none():
     clean, _, right, wrong = asked(8)
-    with pytest.raises(BadInput, match=r"residual stream of a PostNorm cannot be had.*adds to"):
+    with pytest.raises(BadInput, match=r"residual streams of a PostNorm are not accessible.*adds to"):
         workbench.attribution(PostNorm(), clean, right, wrong)
     assert len(workbench.nodes(PostNorm(), clean, data(8, 1)[0], (right, wrong)).table) == 4  # heads can be
 
@@ -244,7 +244,7 @@ def test_capped_logits_are_refused():
             return 3 * torch.tanh(super().forward(tokens) / 3)
 
     clean, _, right, wrong = asked()
-    with pytest.raises(BadInput, match="no linear map of the last stream"):
+    with pytest.raises(BadInput, match="not linear in the last stream"):
         workbench.attribution(Capped(), clean, right, wrong)
 
 
@@ -418,18 +418,18 @@ def test_models_of_the_laboratory_are_measured_by_their_own_names_and_as_any_mod
 
 
 ERRORS = {
-    "shapes": (lambda c, r: workbench.nodes(Plain(), c, c[:-1], (r, r)), "must be tensors of one shape"),
+    "shapes": (lambda c, r: workbench.nodes(Plain(), c, c[:-1], (r, r)), "must be tensors of the same shape"),
     "nothing differs": (lambda c, r: workbench.nodes(Plain(), c, c, (r, (r + 1) % V)), "nothing to trace"),
     "metric": (lambda c, r: workbench.nodes(Plain(), c, c, lambda y: y.mean()), r"a finite number for each of the 8"),
-    "answers": (lambda c, r: workbench.nodes(Plain(), c, c, (r + V, r)), "must number the 12 outputs"),
+    "answers": (lambda c, r: workbench.nodes(Plain(), c, c, (r + V, r)), "must be numbers of the 12 outputs"),
     "no heads": (
         lambda c, r: workbench.edges(Plain("einsum"), c, c, (r, r)),
-        r"queries, keys and values of single heads .*not of two tensors.*matmul's are",
+        r"queries, keys and values of single heads .*must be of two tensors.*as those of matmul",
     ),
     "null": (lambda c, r: workbench.ablation(Plain(), c, ["L0"], (r, r), null="noise"), "null must be one of zero"),
     "no part": (lambda c, r: workbench.ablation(Plain(), c, ["L7"], (r, r)), "this model has 2 layers"),
     "no path": (lambda c, r: workbench.ablation(Plain(), c, ["L0H0 a->b"], (r, r)), "there is no role 'a'"),
-    "features": (lambda c, r: workbench.suggested(c.float()), "roles are suggested by tokens"),
+    "features": (lambda c, r: workbench.suggested(c.float()), "roles are suggested for tokens"),
 }
 
 

@@ -281,12 +281,12 @@ def test_what_cannot_be_wrapped_is_told_in_one_sentence(case):
 
 def test_a_model_that_attends_otherwise_later_is_refused():
     wrapped = hopscope.wrap(Forked(), data(4)[0])
-    with pytest.raises(BadInput, match="attends by other calls than when it was tried"):
+    with pytest.raises(BadInput, match="makes other attention calls than in its first pass"):
         wrapped(data(4)[0])
 
 
 def test_a_model_that_answers_once_is_read_at_its_end_alone():
-    with pytest.raises(BadInput, match="answers once a row"):
+    with pytest.raises(BadInput, match="has one output per row"):
         hopscope.wrap(Answers(lambda y: y[:, -1]), data(4)[0])(data(4)[0], at=slice(0, 2))
 
 

@@ -72,7 +72,7 @@ def test_a_strangers_files_are_not_replaced(tmp_path, capsys):
     place.mkdir()
     (place / "config.json").write_text('{"model_type": "gpt2"}')
     assert main(["export", str(run), "--to", "transformer-lens", "--out", str(place)]) == 2
-    assert "is no export of ours" in capsys.readouterr().err
+    assert "is no export of hopscope" in capsys.readouterr().err
     assert [path.name for path in place.iterdir()] == ["config.json"] and "gpt2" in (place / "config.json").read_text()
     (place / "graph.json").write_text('{"cfg": {}}')
     assert main(["export", str(run), "--to", "eap-ig", "--out", str(place)]) == 2

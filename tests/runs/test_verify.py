@@ -281,4 +281,4 @@ def test_what_a_run_is_exported_to_is_listed_with_it(ask, tmp_path):
 def test_show_claims_no_more_than_it_read(ask, tmp_path):
     """It reads a run's small files; of weights, and of what was found later, verify speaks."""
     said = ask("show", trained(tmp_path / "run").path)[1]
-    assert "files: its own small ones as listed in manifest.json" in said and "'hopscope verify'" in said
+    assert "files: the small ones match manifest.json" in said and "'hopscope verify'" in said

@@ -1,4 +1,4 @@
-"""`hopscope build D`: a transformer made by hand for D hops, stored as a run, with the truth about its circuit."""
+"""`hopscope build D`: a transformer with hand-set weights for D hops, stored as a run, and its true circuits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TASKS: dict[str, type[Task]] = {"retrieval": Retrieval, "symbolic_retrieval": Sy
 
 
 def task_of(given: dict[str, Any]) -> Task:
-    """The task that was asked for. Raises BadInput for an option that belongs to the other one."""
+    """The task of --task. Raises BadInput for an option of the other task."""
     kind = TASKS[given["task"]]
     for other in TASKS.values():
         for field in fields(other):
@@ -51,8 +51,8 @@ def task_of(given: dict[str, Any]) -> Task:
     "build",
     cls=Brief,
     common=("task", "out", "as_json"),
-    help="Build by hand a transformer that follows D hops, and store it like a trained run, and write truth.json: "
-    "its schedule and its minimal circuits under each kind of ablation. Algorithms: "
+    help="Build a transformer with hand-set weights that follows D hops, and store it as a run, with truth.json: its "
+    "schedule, and its minimal circuits under each kind of ablation. Algorithms: "
     f"{', '.join(names('theory.algorithms'))}.",
 )
 @click.argument("hops", metavar="D", type=click.IntRange(1, 256))
@@ -63,7 +63,7 @@ def task_of(given: dict[str, Any]) -> Task:
 @out_option("Run folder; default runs/build-IDENTITY.")
 @json_option("Print summary and truth as JSON.")
 def command(**given: Any) -> None:
-    """Build, store, tell."""
+    """Build, store and print."""
     with Narrator("building"):
         built = build(task_of(given), pick(Build, given))
     folder = given["out"] or Path("runs") / f"build-{built.config.identity}"
@@ -77,6 +77,7 @@ def command(**given: Any) -> None:
 
 
 def tell(stored: Run, built: Built) -> None:
+    """Print the run's summary and the schedule."""
     describe(stored)
     say("\nschedule, layers and heads counted from 0:\n")
     say(drawing(map(Attended.from_dict, built.truth["schedule"]), console().width))

@@ -1,4 +1,4 @@
-"""`hopscope circuit DIR`: the circuit of a model, found and validated."""
+"""`hopscope circuit DIR`: find and validate the circuit of a model."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def command(
     program: Path | None,
     **given: Any,
 ) -> None:
-    """Find, store, draw, tell."""
+    """Search, store, draw and print."""
     if unit != "paths":
         check_unit(unit, open_it, program)
         alone = {setting.name for setting in fields(Discovery)} - {setting.name for setting in fields(Components)}
@@ -139,15 +139,15 @@ def command(
 
 
 def check_unit(unit: str, open_it: bool, program: Path | None) -> None:
-    """Raise BadInput where something is asked that only a search of paths makes."""
+    """Raise BadInput if an option applies only to `--unit paths`."""
     if open_it:
         raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
     if program:
-        raise BadInput(f"--program is for --unit paths; a search of {unit} does not say where heads look")
+        raise BadInput(f"--program is for --unit paths; a search of {unit} does not say where heads attend")
 
 
 def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> None:
-    """Write the circuit as a program, and tell how it stood its trial. Raises BadInput, CannotSave."""
+    """Write the circuit as a program, and print how often it agrees with the model. Raises BadInput, CannotSave."""
     from hopscope.circuits.program_trial import program_for, unsaid
 
     tried = program_for([found.path for found in circuit.paths], model, source.task)
@@ -159,13 +159,13 @@ def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> No
 
 
 def as_value(found: Investigation) -> dict[str, Any]:
-    """For JSON: circuit.json, what theory asks for, and the circuit in words."""
+    """For JSON: the content of circuit.json, the minimum of layers by theory, and the circuit in words."""
     stable = {"stability": found.stability.as_dict()} if found.stability else {}
     return {**stable, **found.circuit.as_dict(), "min_layers": found.least, "words": found.words}
 
 
 def estimate(source: Run, demand_of: Demanded, sizes: Sequence[int], step: int | None, as_json: bool) -> None:
-    """What the search needs at least, and how long one pass of all its sequences takes; nothing is written."""
+    """Print the memory that the search needs at least, and the time of one pass of all sequences; write nothing."""
     model, task = source.model if step is None else source.at(step), source.task
     needed = demand_of(source.config.model, task, sizes, model.n_parameters)
     batch = task.sample(MEASURED, 0)
@@ -182,7 +182,7 @@ def estimate(source: Run, demand_of: Demanded, sizes: Sequence[int], step: int |
 def run_components(
     folder: Path, step: int | None, out: Path | None, dry_run: bool, as_json: bool, given: dict[str, Any]
 ) -> None:
-    """The same in edges, or in heads and MLPs."""
+    """Search for a circuit of edges, or of heads and MLPs."""
     from hopscope.circuits.components.patching import Patching
     from hopscope.drawing.components import store_components
 
@@ -194,7 +194,7 @@ def run_components(
     needed.refuse("this search", "make --discovery or --report smaller")
     model = source.model if step is None else source.at(step)
     if dry_run:
-        Patching(model, source.task.sample(2, 0), settings.null)  # says whether this model's edges can be cut
+        Patching(model, source.task.sample(2, 0), settings.null)  # raises if this model's edges cannot be cut
         estimate(source, demand_of_components, sizes, step, as_json)
         return
     say_unverified([source.path])
@@ -211,7 +211,7 @@ def run_components(
 
 
 def tell_components(found: ComponentCircuit) -> None:
-    """The verdict, the circuit layer by layer, and the numbers of the units that are kept."""
+    """Print the verdict, the circuit layer by layer, and the numbers of the units that are kept."""
     out = console()
     count = f"{len(found.kept)} of {len(found.effects)} {found.unit}"
     tell_verdict(found.verdict, f"{count}; {found.reason}", wiring(found.unit, found.kept, out.width))
@@ -219,7 +219,7 @@ def tell_components(found: ComponentCircuit) -> None:
     for unit in found.kept:
         effect, score, removal = found.effects[unit], found.scores["EAP-IG"][unit], found.removals[unit]
         out.print(f"{effect:+9.3f} {score:+7.3f} {removal:+19.3f}  {unit}")
-    tell_losses(found.losses, {"model": "the model as it is", "circuit": "all else cut", "null": "everything cut"})
+    tell_losses(found.losses, {"model": "the full model", "circuit": "all else cut", "null": "everything cut"})
     out.print()
     for name, curve in found.curves.items():
         cpr, cmd = ("undefined" if math.isnan(area) else f"{area:.3f}" for area in curve.on_grid())
@@ -227,7 +227,7 @@ def tell_components(found: ComponentCircuit) -> None:
 
 
 def tell(source: Run, found: Investigation) -> None:
-    """The verdict, the circuit as a drawing, its numbers, what is known beyond them, and where the pictures are."""
+    """Print the verdict, a drawing of the circuit, its numbers, further remarks, and the files written."""
     circuit, out = found.circuit, console()
     units = circuit.units
     tell_verdict(circuit.verdict, circuit.reason, drawing(units, out.width))
@@ -246,14 +246,14 @@ def tell(source: Run, found: Investigation) -> None:
 
 
 def tell_verdict(verdict: str, reason: str, drawn: str) -> None:
-    """What a circuit is worth, and the circuit."""
+    """Print the verdict with its reason, and the drawing."""
     out = console()
     out.print(tinted(f"verdict: {verdict}", "bold"), f": {reason}.", sep="")
     out.print(f"\n{drawn}" if drawn else "", no_wrap=True, crop=False)
 
 
 def tell_losses(losses: Mapping[str, Loss], words: Mapping[str, str]) -> None:
-    """The losses that were measured, each with its interval and what was done."""
+    """Print each measured loss with its interval and the condition under which it was measured."""
     out = console()
     out.print("\n  loss  (95 %)")
     for name, said in words.items():
@@ -263,10 +263,10 @@ def tell_losses(losses: Mapping[str, Loss], words: Mapping[str, str]) -> None:
 
 MEASURED = 64  # sequences of the pass that is timed
 LOSSES = {
-    "model": "the model as it is",
-    "circuit": "all patterns set by hand",
-    "live": "as computed, all else null",
-    "rows": "as computed with whole rows, all else null",
-    "average": "as computed, all other heads at their average",
+    "model": "full model",
+    "circuit": "every pattern set by hand",
+    "live": "circuit as computed, all else null",
+    "rows": "circuit as computed with whole rows, all else null",
+    "average": "circuit as computed, all other heads mean-ablated",
     "null": "every head null",
 }

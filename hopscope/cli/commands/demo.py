@@ -1,4 +1,4 @@
-"""`hopscope demo`: from nothing to a trained retrieval transformer, its pictures, its validated circuit, and a page."""
+"""`hopscope demo`: train a retrieval transformer, draw it, find its circuit, and export an interactive page."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 @progress
 @as_json
 def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: bool) -> None:
-    """Train two hops in 4 layers of one head, draw it, find its circuit, and export a page in which it runs.
+    """Train two hops in 4 layers of one head, draw the run, find its circuit, and export a page that runs the model.
 
-    It takes about a minute on two cores. Nothing is built in, and the facts come deepest first, as in the paper: the
-    losses wait on a plateau, then the first hop is learnt abruptly, and the second upon it.
+    It takes about a minute on two cores. The model has no prior, and the facts come deepest first, as in the paper:
+    the losses stay on a plateau, then the first hop is learnt abruptly, and after it the second.
     """
     watchers = (ProgressBar(label="demo"),) * shows_progress()
     for watcher in watchers:
-        watcher.console.print("A query must be followed through two facts among eight, which attention has to find.")
+        watcher.console.print("The task: follow a query through two of eight facts. Attention has to find them.")
     run = train(recipe("demo").config(seed=seed), out, threads=threads, watchers=watchers)
     page = out / PAGE
     if as_json:
         pictures, found = drawn(run), investigated(run)
-        explore.export_into(run, found.circuit, told=lambda words: say(words, err=True))
+        explore.export_into(run, found.circuit, report=lambda words: say(words, err=True))
         value = {"run": str(out), **run.summary(), "pictures": draw.as_value(pictures)}
         print_json({**value, "circuit": circuit.as_value(found), "page": str(page)})
     else:
@@ -51,16 +51,16 @@ def command(out: Path, seed: int, threads: int | None, open_it: bool, as_json: b
 
 
 def drawn(run: Run) -> draw.Drawn:
-    """Its pictures."""
+    """Draw the run's pictures."""
     with Narrator() as watch:
-        watch("loading what draws")
+        watch("loading the plotting library")
         from hopscope.drawing import run_pictures
 
         return run_pictures.draw(run, run.path / "pictures", watch)
 
 
 def investigated(run: Run) -> Investigation:
-    """Its circuit."""
+    """Search for the run's circuit."""
     with Narrator("loading") as watch:
         from hopscope.drawing.circuit_report import investigate
 
@@ -68,13 +68,13 @@ def investigated(run: Run) -> Investigation:
 
 
 def tell(run: Run) -> None:
-    """What was trained, what it looks like, its circuit and its page, each as soon as it is there."""
+    """Print the run's summary, pictures, circuit and page, each as soon as it is made."""
     describe(run)
     say("\nPictures:")
     tell_files(drawn(run))
-    say("\nAnd its circuit, found by itself:")
+    say("\nIts circuit, found automatically:")
     found = investigated(run)
     circuit.tell(run, found)
-    say("\nAnd a page in which it runs, to scrub through its training and to knock paths out:")
+    say("\nA page that runs the model, to scrub through its training and to knock out paths:")
     explore.export_into(run, found.circuit)
     say(f"\nIn Python: run = hopscope.load({str(run.path)!r}); then run.model, run.task, run.metrics")

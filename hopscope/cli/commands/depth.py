@@ -73,7 +73,7 @@ def command(
 
 
 def draw(depth: Depth, file: File) -> list[File]:
-    """The schedule as a picture; a suffix of `file` is dropped, for there will be an SVG and a PNG."""
+    """Draw the schedule as SVG and PNG; the suffix of `file` is replaced. Returns the files."""
     from hopscope.drawing.flow_diagram import flow_diagram  # matplotlib is slow to start
     from hopscope.drawing.style import save
 
@@ -83,30 +83,30 @@ def draw(depth: Depth, file: File) -> list[File]:
 
 
 def text(depth: Depth) -> Iterator[str]:
-    """The answer for people."""
+    """The result as lines of text."""
     proof, mask = depth.certificate, "a causal mask" if depth.mask == "causal" else "no mask"
     order = f", facts {depth.order}" if depth.mask == "causal" else ""
     yield f"{count(depth.hops, 'hop')}, {mask}, {depth.heads} head{'s' if depth.heads == 'many' else ''}{order}"
     yield f"fewest layers: {depth.min_layers}{formula(depth)}; the paper's lower bound ⌈log3 2D⌉ is {depth.paper_bound}"
     if depth.order == "shuffled" and depth.mask == "causal":
-        yield "shuffled facts: that is the worst order's number; the schedule is for nearest_first"
+        yield "shuffled facts: this is the number for the worst order; the schedule is for nearest_first"
     yield f"\n{ATTAINED}\n{drawing(depth.schedule, console().width)}"
     reached = ", ".join(f"e{piece}" for piece in proof.query_reach)
-    how = "everyone attends to all that they may" if proof.kind == "reach" else "each layer doubles what all hold"
+    how = "all positions attend to all they see" if proof.kind == "reach" else "each layer doubles what positions hold"
     yield ""
     yield f"Why {count(proof.layers, 'layer')} cannot: the answer is piece e{proof.needed}, and even if {how},"
-    yield f"  the query's last piece is {reached}, before any layer and after each."
+    yield f"  the last piece that the query holds is {reached} (before the first layer and after each)."
 
 
 def formula(depth: Depth) -> str:
-    """` = ⌈log2(2D+1)⌉` and the like, where there is a formula."""
+    """The closed form of the depth, such as ` = ⌈log2(2D+1)⌉`, or how the depth compares with it."""
     if depth.mask == "none" and depth.heads == "many":
         return " = ⌈log3(4D+1)⌉"
     return " = ⌈log2(2D+1)⌉" if depth.min_layers == depth.hops.bit_length() + 1 else ", fewer than ⌈log2(2D+1)⌉"
 
 
 def shape_text(depth: shapes.ShapeDepth) -> Iterator[str]:
-    """The answer about a shape, for people."""
+    """The result for a shape as lines of text."""
     proof = depth.certificate
     yield f"shape {depth.shape}, {'a causal mask' if depth.mask == 'causal' else 'no mask'}, many heads, {depth.order}"
     paper = "" if depth.paper_bound is None else f"; the paper's lower bound is {depth.paper_bound}"

@@ -1,4 +1,4 @@
-"""`hopscope doctor`: what this machine offers, which optional parts are there, and what to install for the others."""
+"""`hopscope doctor`: check the machine and the optional parts, and say what to install for those that are missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 class Finding(NamedTuple):
-    """Something that was looked for: whether it is there, what is known of it, and what to do where it is not."""
+    """One check: what was looked for, whether it is there, details, and what to do if it is not."""
 
     what: str
     there: bool
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 @click.command("doctor")
 @as_json
 def command(as_json: bool) -> None:
-    """Look at PyTorch, memory, cores, folders and optional parts, and say what to install for what is missing."""
+    """Check PyTorch, memory, cores, folders and optional parts, and say what to install for those that are missing."""
     found = [*machine(), *parts()]
     if as_json:
         print_json([one._asdict() for one in found])
@@ -42,10 +42,10 @@ def command(as_json: bool) -> None:
 
 
 def machine() -> list[Finding]:
-    """The machine, PyTorch, and where runs go."""
+    """Check the machine, PyTorch, and the folder for runs."""
     free, here = memory_free(), Path.cwd()
     disk = shutil.disk_usage(here).free
-    memory = f"{free / GIB:.1f} GiB free" if free is not None else "not told by this system"
+    memory = f"{free / GIB:.1f} GiB free" if free is not None else "unknown on this system"
     return [
         Finding("hopscope", True, f"{package_version()} on Python {platform.python_version()}, {sys.platform}"),
         torch_build(),
@@ -57,7 +57,7 @@ def machine() -> list[Finding]:
 
 
 def torch_build() -> Finding:
-    """PyTorch, its version and its build."""
+    """Check PyTorch: its version, build, threads and GPU."""
     if find_spec("torch") is None:
         return Finding("PyTorch", False, "not installed", WITHOUT_TORCH)
     import torch
@@ -78,14 +78,14 @@ MODULES = {
 
 
 def parts() -> list[Finding]:
-    """Optional parts."""
+    """Check the optional parts."""
     found = [Finding(name, find_spec(name) is not None, *about) for name, about in MODULES.items()]
-    compiler, gains = cpp_compiler() is not None, "torch.compile, which large runs gain by"
-    return [*found, Finding("C++ compiler", compiler, gains, "install g++")]
+    compiler, use = cpp_compiler() is not None, "torch.compile, which speeds up large runs"
+    return [*found, Finding("C++ compiler", compiler, use, "install g++")]
 
 
 def tell(found: list[Finding]) -> None:
-    """A line for each: there or not, and what to do."""
+    """Print a line per check: whether it passed, details, and what to do."""
     from hopscope.core.terminal import tinted
 
     out = console()

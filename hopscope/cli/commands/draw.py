@@ -16,19 +16,19 @@ from hopscope.runs.run import is_shipped, load, place_for
 
 @click.command("draw")
 @run_folder
-@out_option("Where to; default DIR/pictures (for packaged, packaged-pictures).")
+@out_option("Where to write; default DIR/pictures (for packaged, packaged-pictures).")
 @progress
 @as_json
 def command(folder: Path, out: Path | None, as_json: bool) -> None:
     """Draw the run in DIR: its problem, its curves, its attention maps (SVG and PNG)."""
     with Narrator("reading the run") as watch:
         run = load(folder)
-        _ = run.model, run.rows  # complains at once if there is nothing to draw, or what there is is damaged
+        _ = run.model, run.rows  # raises at once if there is nothing to draw, or a file is damaged
         say_unverified([run.path])
         place = out or (place_for(folder, "pictures") if is_shipped(folder) else folder / "pictures")
         check_out(place, run.path)
-        make_folder(place)  # before anything is said
-        watch("loading what draws")
+        make_folder(place)  # before the first message
+        watch("loading the plotting library")
         from hopscope.drawing.run_pictures import draw
 
         drawn = draw(run, place, watch)
@@ -42,5 +42,5 @@ Drawn = list[tuple[list[Path], str]]
 
 
 def as_value(drawn: Drawn) -> list[dict[str, Any]]:
-    """For JSON: of each picture its files and what they show."""
+    """For JSON: the files of each picture and what they show."""
     return [{"files": [str(path) for path in paths], "shows": words} for paths, words in drawn]

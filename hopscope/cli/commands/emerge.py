@@ -1,4 +1,4 @@
-"""`hopscope emerge DIR …`: when each path of a run's circuit appeared, and in which order over several runs."""
+"""`hopscope emerge DIR …`: when each path of a run's circuit appeared, and in which order across several runs."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from hopscope.runs.run import Run, load, place_for
     type=click.Choice(NULLS),
     default="uniform",
     show_default=True,
-    help="What a silenced path's attention goes to.",
+    help="What replaces the attention of a silenced path.",
 )
 @click.option(
     "--streamed",
     "was_streamed",
     is_flag=True,
-    help="Read attention_on_path, streamed in training, at every logged step instead of measuring checkpoints.",
+    help="Read attention_on_path, logged in training, at every logged step instead of measuring checkpoints.",
 )
 @click.option(
     "--refine",
     "every",
     type=click.IntRange(1),
     metavar="STEPS",
-    help="Train again, to the bit, and measure every so many steps between checkpoints where something emerged.",
+    help="Repeat the training bit for bit, and measure every so many steps between checkpoints where a path emerged.",
 )
-@out_option("Where to; default the run's folder (of packaged, packaged-emergence), of several runs emergence.")
+@out_option("Where to write; default the run's folder (for packaged, packaged-emergence; for several runs, emergence).")
 @progress
 @as_json
 def command(
@@ -75,7 +75,7 @@ def command(
 ) -> None:
     """Follow the paths of a run's circuit over its checkpoints: onset by the paper's rule, change point, causal onset.
 
-    With several runs, also the order of emergence over them.
+    With several runs, also compare the order of emergence across them.
     """
     if every and was_streamed:
         raise BadInput("--refine measures checkpoints; leave --streamed out")
@@ -109,14 +109,14 @@ def command(
 
 
 def folder_for(folders: Sequence[Path]) -> Path:
-    """Where results go if nobody says: results of several runs belong to none of them."""
+    """The default folder of results; results of several runs go into a folder of their own."""
     if len(folders) > 1:
         return Path("emergence")
     return place_for(folders[0], "emergence")
 
 
 def as_value(found: Sequence[Emergence], order: Agreement, first: Agreement) -> dict[str, object]:
-    """What emergence.json holds and --json prints: `order` is of all paths, `first_order` of the first of each kind."""
+    """For emergence.json and --json: `order` is of all paths, `first_order` of the first path of each kind."""
     runs = [emergence.as_dict() for emergence in found]
     return {"runs": runs, "order": order.as_dict(), "first_order": first.as_dict()}
 
@@ -138,17 +138,17 @@ def store(
     unlist(folder, [*names, *(name for name in listed(folder) if name.startswith("pictures/emergence"))])
     write_file(folder / "emergence.csv", table.to_csv(index=False).encode())
     write_json(folder / "emergence.json", as_value(found, order, first))
-    written = [([folder / name for name in names], "every curve, and what was made of it")]
+    written = [([folder / name for name in names], "every curve, and the onsets read off it")]
     if len(found) > 1:
         files = save(emergence_order(found, first), pictures / "emergence")
-        written.append((files, "when the first path of each kind emerged in each run, and who precedes whom"))
+        written.append((files, "when the first path of each kind emerged in each run, and which precedes which"))
     for emergence, run in zip(found, runs, strict=True):
         mark = f"-{emergence.identity}" if len(found) > 1 else ""
         files = save(emergence_curves(emergence), pictures / f"emergence{mark}")
         written.append((files, f"paths over training in {emergence.run}"))
         if not isinstance((batch := run.task.sample(1, 0)).searched, Relations):
             files = save(emergence_circuit(emergence, batch), pictures / f"emergence_circuit{mark}")
-            written.append((files, "who attends to whom, and since when"))
+            written.append((files, "the paths, and the step at which each emerged"))
     enlist(folder, [str(file.relative_to(folder)) for files, _ in written for file in files])
     return written
 
@@ -157,12 +157,12 @@ def store(
 
 
 def tell(found: Sequence[Emergence], order: Agreement, first: Agreement) -> None:
-    """A table per run, then the order."""
+    """Print a table per run, then the order of emergence."""
     out = console()
     for emergence in found:
         out.print(tinted(f"{emergence.run}: onsets in steps (95 %), by attention, change point and cost", "bold"))
         for path in emergence.ordered:
-            out.print(told_path(path))
+            out.print(path_lines(path))
         hops = ", ".join(f"{hop} {when(learnt)}" for hop, learnt in emergence.learnt.items())
         out.print(f"hops learnt at {hops}")
         if len(found) == 1:
@@ -174,8 +174,8 @@ def tell(found: Sequence[Emergence], order: Agreement, first: Agreement) -> None
             tell_order([emergence.events for emergence in found], order, "all paths, by rank in layer order")
 
 
-def told_path(f: Followed) -> str:
-    """A path's onsets, and what it is worth."""
+def path_lines(f: Followed) -> str:
+    """A path with its final attention, the cost of silencing it, and its onsets."""
     change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
     causal = f", causal {when(f.cost.causal.onset)}" if f.cost else ""
     about = [f"attention {f.strength[-1]:.2f}", *([f"costs {f.cost.causal.effect:+.3f}"] if f.cost else [])]
@@ -185,7 +185,7 @@ def told_path(f: Followed) -> str:
 
 
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:
-    """Each path's onsets over runs, and how far runs agree."""
+    """Print each path's onsets across runs, and how far the runs agree on the order."""
     out = console()
     out.print(tinted(what, "bold"), f", over {count(order.runs, 'run')}, in modal order", sep="")
     table = Table(box=None, pad_edge=False)
@@ -203,11 +203,11 @@ def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str)
     out.print(table)
     low, high = order.holds_interval
     holds = (
-        f"in {order.holds} of {count(order.runs, 'run')} nothing contradicts this order (95 %: {low:.2f}–{high:.2f})"
+        f"in {order.holds} of {count(order.runs, 'run')} no pair contradicts this order (95 %: {low:.2f}–{high:.2f})"
     )
     out.print(f"{holds}; in {order.confirmed} every pair confirms it")
     unsure = sum(pair.undetermined + pair.absent for pair in order.pairs)
-    out.print(f"pairs that cannot be told apart: {unsure} of {len(order.pairs) * order.runs}")
+    out.print(f"pairs with undetermined order: {unsure} of {len(order.pairs) * order.runs}")
     if order.mean_tau is not None:
         ends = "" if not order.mean_tau_interval else " ({:.2f} to {:.2f})".format(*order.mean_tau_interval)
         out.print(f"Kendall's τ, mean over pairs of runs: {order.mean_tau:.2f}{ends}\n")

@@ -1,4 +1,4 @@
-"""`hopscope explore RUN…`: the page in which a run's model itself runs; or that page as one file."""
+"""`hopscope explore RUN…`: serve an interactive page that runs a run's model, or export it as one file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("explore")
 @click.argument("runs", metavar="RUN…", nargs=-1, type=PATH)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="To listen at; 0: any.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port to listen on; 0: any.")
 @click.option("--open/--no-open", "open_it", default=None, help="Open a browser [default: yes, but not with --export]")
 @click.option("--export", "file", type=PATH, metavar="FILE", help="Write one HTML file instead.")
 @click.option(
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     default="tour",
     show_default=True,
     metavar="tour|last|STEPS|all",
-    help="Checkpoints whose model runs in the file: where hops are learnt (tour), the last, all, or steps 0,160,1000.",
+    help="Checkpoints that run in the file: where hops are learnt (tour), the last, all, or steps such as 0,160,1000.",
 )
-@click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of these results, or studies.")
+@click.option("--results", type=PATH, metavar="DIR", help="Also show the claims of this folder of results or studies.")
 @progress
 def command(
     runs: tuple[Path, ...], port: int, open_it: bool | None, file: Path | None, weights: str, results: Path | None
 ) -> None:
-    """Scrub through training, knock paths out, and see the losses move: a page on one or more runs.
+    """Scrub through training, knock out paths, and see how the losses change: a page on one or more runs.
 
     RUN is a run folder, or packaged for the finished run that comes with hopscope. The page is served to this machine
-    alone until Ctrl-C; while a run trains, it follows. With --export it is one file, which works from disk and fetches
-    nothing.
+    alone until Ctrl-C, and is updated while a run trains. With --export it is one file, which works from disk and
+    fetches nothing.
     """
     if not runs and results is None:
         example = "such as 'hopscope explore packaged'"
-        raise BadInput(f"say which runs to explore, {example}, or whose claims with --results DIR")
+        raise BadInput(f"say which runs to explore, {example}, or show claims with --results DIR")
     if results is not None and not results.is_dir():
         from hopscope.experiments.results import gone
 
         raise BadInput(gone(results))
     if file is not None:
-        refuse_beside("says nothing beside --export", "port")
+        refuse_beside("has no effect with --export", "port")
         check_page(file)
         export_runs(runs, file, which_of(weights), results)
         if open_it:
@@ -67,7 +67,7 @@ def command(
 
 
 def which_of(weights: str) -> Which:
-    """Which checkpoints' weights the option asks for. Raises BadInput."""
+    """The checkpoints that --weights selects. Raises BadInput."""
     if weights in ("tour", "last", "all"):
         return weights  # type: ignore[return-value]
     steps = [step.strip() for step in weights.split(",")]
@@ -82,44 +82,44 @@ def export_runs(
     which: Which,
     results: Path | Sequence[Path] | None,
     circuits: Mapping[str, Circuit] | None = None,
-    told: Callable[[str], None] = say,
+    report: Callable[[str], None] = say,
     opens: str | None = None,
 ) -> None:
-    """Write the page, and say where it is, and what is wrong with the runs."""
+    """Write the page, report where it is, and warn of faults in the runs."""
     with Narrator("loading") as narrator, replacing(file):
         from hopscope.explorer.building import Builder
         from hopscope.explorer.page import export
 
         builder = Builder(runs, which=which, results=results, opens=opens, circuits=circuits, watch=narrator)
         manifest = export(builder, file).manifest
-    tell(file, wrong(manifest), told)
+    tell(file, faults(manifest), report)
 
 
-def export_into(run: Run, circuit: Circuit, told: Callable[[str], None] = say) -> None:
+def export_into(run: Run, circuit: Circuit, report: Callable[[str], None] = say) -> None:
     """Write the page on a run, whose circuit is known, into its folder."""
     unlist(run.path, [PAGE])
-    export_runs([run.path], run.path / PAGE, "tour", None, {run.config.identity: circuit}, told)
+    export_runs([run.path], run.path / PAGE, "tour", None, {run.config.identity: circuit}, report)
     enlist(run.path, [PAGE])
 
 
-def wrong(manifest: dict[str, Any]) -> list[str]:
-    """All that a bundle tells of what is not as it should be."""
-    told = []
+def faults(manifest: dict[str, Any]) -> list[str]:
+    """Every error and warning in a bundle's manifest."""
+    sentences = []
     for run in manifest["runs"]:
-        told += [run["error"]] if run["error"] else []
-        told += run["warnings"] + [checkpoint["told"] for checkpoint in run["checkpoints"] if checkpoint["told"]]
-    return told
+        sentences += [run["error"]] if run["error"] else []
+        sentences += run["warnings"] + [checkpoint["told"] for checkpoint in run["checkpoints"] if checkpoint["told"]]
+    return sentences
 
 
-def tell(file: Path, said: list[str], told: Callable[[str], None]) -> None:
-    """Where the page is, how large, and what is wrong with its runs."""
-    for sentence in said:
+def tell(file: Path, warnings: list[str], report: Callable[[str], None]) -> None:
+    """Print the warnings; report where the page is and how large."""
+    for sentence in warnings:
         say(f"hopscope: warning: {sentence}", err=True)
-    told(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
+    report(f"{file}: {file.stat().st_size / 1e6:.1f} MB, opens offline")
 
 
 def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -> None:
-    """Serve the page until interrupted, building it meanwhile."""
+    """Serve the page until interrupted, while it is built."""
     with Narrator("loading"):
         from hopscope.explorer.building import Builder
         from hopscope.explorer.server import Server
@@ -142,7 +142,7 @@ def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt, also where a shell started us in the background, deaf to SIGINT."""
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt, also in the background, where a shell lets SIGINT be ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -155,7 +155,7 @@ def stopped_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def watch(told: str) -> None:
-    """What is being done, on stderr."""
+def watch(message: str) -> None:
+    """Print what is being done on stderr."""
     if shows_progress():
-        say(told, err=True)
+        say(message, err=True)

@@ -1,4 +1,4 @@
-"""`hopscope export DIR`: a model, or its circuit, for another tool."""
+"""`hopscope export DIR`: a model or its circuit in the format of another tool."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from hopscope.core.settings import BadInput
 from hopscope.core.storage import discard, enlist, make_folder, unlist, write_file
 from hopscope.runs.run import Run, load, place_for
 
-LENS = ("load.py", "config.json", "weights.safetensors", "inputs.safetensors")  # the first says whose they are
+LENS = ("load.py", "config.json", "weights.safetensors", "inputs.safetensors")  # the first identifies an export
 GRAPH = ("graph.json",)
-#: How such files of ours begin.
+#: The first bytes of files that identify an export of hopscope.
 OURS = (b'"""Loads this model: python -i load.py', b'{"hopscope"', b'{"metadata": {"slug": "hopscope-')
 
 
 def watch(words: str) -> None:
-    """Say on stderr what is being done."""
+    """Print what is being done on stderr."""
     print(f"hopscope: {words} …", file=sys.stderr)
 
 
 def to_transformer_lens(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
-    """Weights, configuration and the lines that load them."""
+    """Weights, configuration and a script that loads them."""
     from hopscope.runs.exporting import transformer_lens_files
 
     words = f"the model, as a HookedTransformer of TransformerLens: python -i {place / 'load.py'}"
@@ -49,7 +49,7 @@ def to_neuronpedia(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
 
 
 def to_eap_ig(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
-    """The circuit of edges, all measured."""
+    """The circuit of edges, with the measured effect of every edge."""
     from hopscope.circuits.components.search import find_components
     from hopscope.circuits.export.formats import eap_ig_json, graph_of
 
@@ -60,11 +60,11 @@ def to_eap_ig(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
 
 
 class Format(NamedTuple):
-    """What a tool reads.
+    """The format of a tool.
 
     Attributes:
-        names: of all files that may be written; by the first one sees whether they are ours.
-        make: the files of a run that go to a place, by name, and what to say of them.
+        names: of all files that may be written; the first one identifies an earlier export.
+        make: gives the contents of the files of a run by name, and a sentence about them.
     """
 
     names: tuple[str, ...]
@@ -79,16 +79,16 @@ FORMATS = {
 
 
 def check_place(place: Path, names: Sequence[str]) -> None:
-    """Raise BadInput for files that would be replaced and are not of an earlier export."""
+    """Raise BadInput for files that would be replaced and are not from an earlier export."""
     there = [place / name for name in names if os.path.lexists(place / name)]
     if folders := [path for path in there if path.is_dir()]:
         raise BadInput(f"could not write {folders[0]}: there is a folder of this name; choose another --out")
     if there and not is_export(place / names[0]):
-        raise BadInput(f"could not write {there[0]}: it is there, and is no export of ours; choose another --out")
+        raise BadInput(f"could not write {there[0]}: it exists and is no export of hopscope; choose another --out")
 
 
 def is_export(file: Path) -> bool:
-    """Whether a file begins as those do that are written here; one that cannot be read is not ours."""
+    """Whether a file begins as an export does; False for one that cannot be read."""
     try:
         with file.open("rb") as stream:
             return stream.read(64).startswith(OURS)
@@ -97,7 +97,7 @@ def is_export(file: Path) -> bool:
 
 
 def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str]) -> list[Path]:
-    """Write an export in the place of an earlier one; below its run it is listed there, as whatever else is found out.
+    """Write an export in place of an earlier one; inside its run's folder it is listed in the run's manifest.
 
     Raises CannotSave, Damaged (the run's manifest).
     """
@@ -123,7 +123,7 @@ def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str
     type=click.Choice(list(FORMATS)),
     help="transformer-lens: the model; neuronpedia: its circuit as an attribution graph; eap-ig: its circuit of edges.",
 )
-@out_option("Where to; default a folder of the tool's name in DIR.", "OUT")
+@out_option("Where to write; default a folder of the tool's name in DIR.", "OUT")
 def command(folder: Path, tool: str, out: Path | None) -> None:
     """Write the model in DIR, or its circuit, in the format of another tool."""
     run = load(folder)

@@ -1,4 +1,4 @@
-"""`hopscope import WEIGHTS --task TASK`: somebody else's trained transformer, stored as a run."""
+"""`hopscope import WEIGHTS --task TASK`: a transformer trained elsewhere, stored as a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hopscope.runs.run import Run
 
 
 class ForTask(Brief):
-    """A command that has, beside its own options, those of the task that its --task names."""
+    """A command with the options of the task that --task names, besides its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["task"] = named(args)
@@ -33,7 +33,7 @@ class ForTask(Brief):
 
 
 def named(args: list[str]) -> str | None:
-    """What follows --task, before anything else is understood."""
+    """The value of --task, read before the command line is parsed."""
     for here, after in itertools.zip_longest(args, args[1:]):
         if here == "--task":
             return after
@@ -46,14 +46,14 @@ def named(args: list[str]) -> str | None:
     "import",
     cls=ForTask,
     common=("task", "mask", "layer_norm", "positions", "activation", "logits", "out", "as_json"),
-    help="Store somebody else's model as a run, for show, draw and circuit. WEIGHTS is the state dict of a "
-    "TransformerLens HookedTransformer in safetensors; pickles are refused unread. Its shape is that of its tensors; "
-    "its attention is taken to be softmax; the activation of its MLPs is asked for, or seen by --logits. For tasks of "
-    "vectors embed.W_E is the (d_input, d_model) projection of the inputs, and embed.b_E its bias, if it has one. With "
-    "--task TASK --help the task's options are listed too.",
+    help="Store a model trained elsewhere as a run, for show, draw and circuit. WEIGHTS is the state dict of a "
+    "TransformerLens HookedTransformer in safetensors; pickles are refused unread. The architecture is read off the "
+    "tensors, and attention is assumed to be softmax. The activation of MLPs must be given by --activation or checked "
+    "by --logits. For tasks of vectors embed.W_E is the (d_input, d_model) projection of the inputs, and embed.b_E its "
+    "bias, if it has one. --task TASK --help also lists the task's options.",
 )
 @click.argument("weights", metavar="WEIGHTS", type=PATH)
-@click.option("--task", required=True, metavar="TASK", help="What it was trained on; its options follow here.")
+@click.option("--task", required=True, metavar="TASK", help="The task it was trained on; takes its options, too.")
 @click.option(
     "--mask",
     type=click.Choice(["causal", "none"]),
@@ -64,30 +64,29 @@ def named(args: list[str]) -> str | None:
 @click.option(
     "--layer-norm/--no-layer-norm",
     default=None,
-    help="Needed if WEIGHTS holds no LayerNorm: they were folded into the weights, or there are none.",
+    help="Required if WEIGHTS has no LayerNorm parameters: folded into the weights (yes), or no LayerNorm (no).",
 )
 @click.option(
     "--positions",
     type=click.Choice(["learned", "input"]),
-    help="Whether the model adds its embedding of positions to inputs that carry theirs; needed if WEIGHTS holds one "
-    "that is not 0.",
+    help="Whether the model adds its position embedding to inputs that carry their positions; required if WEIGHTS has "
+    "one that is not 0.",
 )
 @click.option(
     "--activation",
     metavar="NAME",
-    help=f"Of its MLPs, which a state dict does not say; {ACTIVATION} is the one that hopscope computes.",
+    help=f"Activation of its MLPs, which a state dict does not hold; hopscope computes {ACTIVATION}.",
 )
 @click.option(
     "--logits",
     type=PATH,
     metavar="FILE",
-    help="A safetensors file with inputs and the logits that the model puts out for them: the import is held against "
-    "them, and refused where they differ.",
+    help="A safetensors file with inputs and the original model's logits; the import is refused if it gives others.",
 )
 @out_option("Run folder; default runs/import-IDENTITY.")
 @json_option("Print the run's summary as JSON.")
 def command(weights: Path, task: str, mask: str, **given: Any) -> None:
-    """Read, check, store, tell; nothing is written before all is checked."""
+    """Read, check, store and print; nothing is written before every check has passed."""
     wanted = pick(catalogue.find("tasks", task), given)
     how = {"causal": mask == "causal", "layer_norm": given["layer_norm"], "positions": given["positions"]}
     tensors = read_weights(weights)
@@ -107,6 +106,7 @@ def command(weights: Path, task: str, mask: str, **given: Any) -> None:
 
 
 def tell(stored: Run, imported: Imported) -> None:
+    """Print the run's summary, and the tensors that were not read."""
     describe(stored)
     for name in imported.unread:
         say(f"\n{name} was not read: inputs of {stored.task.name()} carry their positions themselves.")

@@ -1,4 +1,4 @@
-"""`hopscope list [KIND]`: everything that the laboratory offers, found by walking its folders."""
+"""`hopscope list [KIND]`: the tasks, models, measures, experiments … that there are."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ KINDS = (*FOLDERS, "presets")
 @click.argument("kind", required=False, shell_complete=lambda _, __, begun: [k for k in KINDS if k.startswith(begun)])
 @as_json
 def command(kind: str | None, as_json: bool) -> None:
-    """Name what there is of every kind; of one KIND, such as tasks, also say what each is."""
+    """List the names of every kind, or of one KIND, such as tasks, with a description of each."""
     if kind is not None and kind not in KINDS:
         raise BadInput(f"KIND must be one of {', '.join(KINDS)}; got {kind!r}")
     if as_json:
         asked = FOLDERS if kind is None else (kind,)
-        print_json({one: [{"name": n, "summary": s} for n, s in told(one).items()] for one in asked})
+        print_json({one: [{"name": n, "summary": s} for n, s in summaries(one).items()] for one in asked})
     elif kind is None:
         overview()
     else:
-        say("\n".join(f"{name}\n{beside('', words, width(), 4)}" for name, words in told(kind).items()))
+        say("\n".join(f"{name}\n{beside('', words, width(), 4)}" for name, words in summaries(kind).items()))
 
 
-def told(kind: str) -> dict[str, str]:
-    """The names of a kind, each with a sentence; no variant is imported."""
+def summaries(kind: str) -> dict[str, str]:
+    """The names of a kind with their summaries; imports no variant."""
     if kind in FOLDERS:
         return {name: catalogue.summary(FOLDERS[kind], name) for name in catalogue.names(FOLDERS[kind])}
-    from hopscope.configuration.presets import RECIPES  # with which PyTorch comes
+    from hopscope.configuration.presets import RECIPES  # imports PyTorch
 
     return {name: recipe.summary for name, recipe in RECIPES.items()}
 
 
 def overview() -> None:
-    """A line per kind: how many there are, and as many names as fit."""
+    """Print a line per kind: the number of variants, and as many names as fit."""
     for kind, folder in FOLDERS.items():
         names = catalogue.names(folder)
         shown = textwrap.shorten(", ".join(names), width() - 19, placeholder=" …")
         say(f"{kind:<14}{len(names):>3}  {shown}")
-    say("\n'hopscope list KIND' says what each is, such as 'hopscope list tasks'.")
+    say("\n'hopscope list KIND', such as 'hopscope list tasks', describes each.")
     say("There is also 'hopscope list presets'.")
 
 
 def width() -> int:
-    """Characters of a line."""
+    """The width of a line in characters, at most 100."""
     return min(100, shutil.get_terminal_size((80, 24)).columns)

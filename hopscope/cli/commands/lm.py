@@ -1,4 +1,4 @@
-"""`hopscope lm`: language models: questions for them, how well they answer, and which of their heads do it."""
+"""`hopscope lm`: language models: their questions, how well they answer, and which heads retrieve."""
 
 from __future__ import annotations
 

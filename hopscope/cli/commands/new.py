@@ -1,7 +1,7 @@
 """`hopscope new KIND NAME`: the skeleton of a task, an attention variant, a measure, a model, a study, ….
 
-A skeleton is small and whole: it passes the contract tests of its kind as it stands, and is then made into something
-else. It is written into a folder of one's own (`--with`, HOPSCOPE_PATH) if there is one, else into this checkout.
+A skeleton is a small working example that passes the contract tests of its kind. It is written into the user's folder
+(`--with`, HOPSCOPE_PATH) if there is one, else into this checkout.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from hopscope.core.storage import TEMPORARY, clear_errors, discard, write_file
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 CONTRACTS = catalogue.LIBRARY.path.parent / "tests" / "contracts"
-#: A name: of a file, in the names of tests, and in a line of at most 120 characters.
+#: A name must do for a file and in the names of tests, and keep lines below 120 characters.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Something that can be begun.
+    """A kind of skeleton.
 
     Attributes:
-        folder: where it stands; dots separate nested folders.
-        help: what it is.
+        folder: where its files are; dots separate nested folders.
+        help: a description.
         then: commands to try it with.
     """
 
@@ -56,12 +56,12 @@ KINDS = {
     ),
     "measure": Kind(
         "measures",
-        "A measure that says what it needs, and in which range it lies.",
+        "A measure, with its range and what it needs.",
         ("train retrieval --measures {name} --steps 200",),
     ),
     "model": Kind(
         "models",
-        "A model that is no Transformer: trained, resumed and searched for circuits like one.",
+        "A model that is not a Transformer, but is trained, resumed and searched like one.",
         ("train retrieval --model '{name}(width=32)' --steps 200 --out runs/{name}", "circuit runs/{name}"),
     ),
     "optimizer": Kind(
@@ -86,11 +86,11 @@ STUDY = {
 
 @click.group("new", subcommand_metavar="KIND NAME")
 def command() -> None:
-    """Begin a task, an attention variant, a measure, a model, a study, …: a skeleton that passes its contract tests."""
+    """Write the skeleton of a task, an attention variant, a measure, a study, …, which passes its contract tests."""
 
 
 def begin(kind: str, name: str) -> None:
-    """Write the skeleton, and say what to do next. Raises BadInput for a name that cannot be or is taken."""
+    """Write the skeleton, and print what to do next. Raises BadInput for a name that is invalid or taken."""
     check_name(name)
     check_free(kind, name)
     check_words(kind, name)
@@ -101,19 +101,19 @@ def begin(kind: str, name: str) -> None:
 
 
 def home() -> Path:
-    """The folder to write into. Raises BadInput where hopscope is installed and no folder is named."""
+    """The folder to write into. Raises BadInput if hopscope is installed as a package and no folder is named."""
     if brought := outside.folders():
         return brought[0]
     if CONTRACTS.is_dir():
         return catalogue.LIBRARY.path
     raise BadInput(
-        f"hopscope is installed here, and its folder is not for your files; make one and name it: "
+        f"hopscope is installed as a package, and its folder is not for your files; make a folder and name it: "
         f"hopscope --with DIR new KIND NAME, or {outside.VARIABLE}=DIR"
     )
 
 
 def studies_of(root: Path) -> Path:
-    """Where studies are begun: beside ours, or in `studies/` of a folder of one's own."""
+    """The folder of studies: that of this checkout, or `studies/` in the user's folder."""
     return catalogue.ours()[0].path if root == catalogue.LIBRARY.path else root / "studies"
 
 
@@ -121,18 +121,18 @@ def studies_of(root: Path) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Raise BadInput unless the name can be a file's, a class's and a function's."""
+    """Raise BadInput unless the name can be that of a file, a class and a function."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name) or keyword.iskeyword(class_name(name)):
         raise BadInput(
-            f"a name must be at most 32 small letters, digits and underscores, begin with a letter, and be no word of "
-            f"Python's; got {name!r}"
+            f"a name must be at most 32 small letters, digits and underscores, begin with a letter, and be no keyword "
+            f"of Python; got {name!r}"
         )
     if name.startswith("base"):
-        raise BadInput(f"files whose names begin with base are shared by variants and are none; got {name!r}")
+        raise BadInput(f"files whose names begin with base are shared by variants and are not variants; got {name!r}")
 
 
 def check_free(kind: str, name: str) -> None:
-    """Raise BadInput if there is one of this name, now or under a name of old; say where it stands."""
+    """Raise BadInput if the name is taken, also as the former name of a variant; the message gives the file."""
     if kind == "study":
         taken = next((root.path for root in catalogue.studies() if root.path.name == name), None)
         if taken:
@@ -146,7 +146,7 @@ def check_free(kind: str, name: str) -> None:
 
 
 def check_words(kind: str, name: str) -> None:
-    """Raise BadInput if the skeleton uses the name for something else."""
+    """Raise BadInput if the skeleton's code already uses the name."""
     if kind == "study":
         return
     used = {node.id for node in ast.walk(ast.parse(rendered(kind, "a_name"))) if isinstance(node, ast.Name)}
@@ -170,7 +170,7 @@ def rendered(template: str, name: str) -> str:
 
 
 def write_variant(root: Path, kind: str, name: str) -> Path:
-    """Write a variant's one file. Raises BadInput if a file stands there."""
+    """Write the file of a variant. Raises BadInput if it exists."""
     path = catalogue.Root("", root).folder(KINDS[kind].folder) / f"{name}.py"
     if path.exists():
         raise BadInput(f"{path} is there already; choose another name")
@@ -181,7 +181,7 @@ def write_variant(root: Path, kind: str, name: str) -> Path:
 
 
 def write_study(path: Path, name: str) -> Path:
-    """Write a study's folder, wholly or not at all. Raises BadInput if one stands there."""
+    """Write the folder of a study, completely or not at all. Raises BadInput if it exists."""
     if path.exists():
         raise BadInput(f"{path} is there already; choose another name")
     temporary = path.with_name(f"{TEMPORARY}{name}")
@@ -198,7 +198,7 @@ def write_study(path: Path, name: str) -> Path:
 
 
 def next_steps(root: Path, kind: str, name: str, path: Path) -> list[str]:
-    """What was written, and what to run."""
+    """Lines that say what was written, and what to run."""
     ours = root == catalogue.LIBRARY.path
     hopscope = "hopscope" if ours else f"hopscope --with {shown(root)}"
     tests = f"pytest tests/contracts -k {name}"
@@ -210,7 +210,7 @@ def next_steps(root: Path, kind: str, name: str, path: Path) -> list[str]:
 
 
 def shown(path: Path) -> str:
-    """A path from here, where it is below."""
+    """A path relative to the current folder, if it is inside it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) and path != here else path)
 

@@ -1,4 +1,4 @@
-"""`hopscope report`: every claim that was judged, from results alone."""
+"""`hopscope report`: every judged claim, from the committed results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hopscope.experiments.overview import claims_page, show, studies_markdown
 from hopscope.experiments.results import all_claims, gone, redraw, results_in, rooms
 from hopscope.runs.integrity import is_unverified, vouch
 
-# From the README.
+# Relative to the README.
 STUDY_PAGES, ALL_STUDIES = "hopscope_studies/{}/README.md", "hopscope_studies/README.md"
 
 
@@ -40,7 +40,7 @@ STUDY_PAGES, ALL_STUDIES = "hopscope_studies/{}/README.md", "hopscope_studies/RE
     "--results", type=PATH, help="A folder of results, or of studies  [default: all studies', and results here]"
 )
 @click.option(
-    "--redraw", "again", is_flag=True, help="First draw every figure and judge every claim anew, from tables."
+    "--redraw", "again", is_flag=True, help="First redraw every figure and judge every claim again, from tables."
 )
 @click.option("--html", "page", type=PATH, metavar="FILE", help="Write all claims, tables and figures as one page.")
 @click.option("--run", "runs", multiple=True, type=PATH, help="On the page: this run and its circuit; repeatable.")
@@ -63,9 +63,9 @@ def command(
     paper: bool,
     as_json: bool,
 ) -> None:
-    """List every claim with our number, its spread and the verdict; or write all of it as one offline HTML page.
+    """List every claim with its number, spread and verdict; or write them as one offline HTML page.
 
-    The page is the explorer's view of claims: search them, filter them, open their figures and tables.
+    The page is the explorer's view of claims, in which they can be searched, filtered and opened with figure and table.
     """
     if results is not None and not results.is_dir():
         raise BadInput(gone(results))
@@ -82,7 +82,7 @@ def command(
     tables = [folder for folder in results_in(*places) if has(folder, TABLE)]
     say_unverified(tables, "'hopscope report --redraw' writes it")
     if runs and page is None:
-        raise BadInput("--run puts a circuit on the page; say where to with --html FILE")
+        raise BadInput("--run puts a circuit on the page; say where to write it with --html FILE")
     if open_it and page is None:
         raise BadInput("--open shows the page; say where to write it with --html FILE")
     if page is not None:
@@ -106,19 +106,19 @@ def command(
 
 
 def check_kinds() -> None:
-    """Raise BadInput where more than one kind of report is asked for; JSON takes the place of what people read."""
-    read = [name for name in ("paper", "markdown", "studies", "all_studies") if given_here(name)]
-    asked = ["page", *read, *filter(given_here, ["as_json"])] if given_here("page") else read
-    if len(asked) > 1:
-        told = " and ".join(map(option_of, asked))
-        raise BadInput(f"{told} are reports of their own; ask for one of them")
+    """Raise BadInput for more than one kind of report; --json may be given with one that is printed."""
+    printed = [name for name in ("paper", "markdown", "studies", "all_studies") if given_here(name)]
+    kinds = ["page", *printed, *filter(given_here, ["as_json"])] if given_here("page") else printed
+    if len(kinds) > 1:
+        flags = " and ".join(map(option_of, kinds))
+        raise BadInput(f"{flags} are different reports; choose one of them")
 
 
 def draw_again(places: Sequence[Path], watch: Callable[[str], None] = lambda _: None) -> None:
-    """Every figure and every claim, from tables; and a manifest for what has no claims, such as heads, if it has none.
+    """Redraw every figure and judge every claim from tables; write missing manifests of results without claims.
 
-    What comes with an installed package, without tables, stays as it is. Raises Damaged for a table that is not the one
-    that its manifest lists.
+    Results of an installed package, which come without tables, stay as they are. Raises Damaged for a table that
+    differs from its manifest.
     """
     for folder in (folder for folder in results_in(*places) if not is_installed(folder.resolve())):
         if has(folder, CLAIMS) or folder.name in catalogue.names("experiments"):
@@ -132,7 +132,7 @@ COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 def tell_claims(claims: Iterable[dict[str, Any]]) -> None:
-    """Each claim, its verdict first, and below it our number."""
+    """Print each claim after its verdict, and below it the number with spread and n."""
     out = console()
     for row in claims:
         verdict, (low, high) = row["verdict"], map(show, row["spread"])

@@ -1,4 +1,4 @@
-"""`hopscope reproduce NAME`: an experiment's runs, table, figure and claims."""
+"""`hopscope reproduce NAME`: make the runs, table, figure and claims of an experiment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def seconds(text: str | None) -> float | None:
-    """`9m`, `90s`, `1.5h` or plain seconds."""
+    """The seconds in `9m`, `90s`, `1.5h` or a plain number; None for None. Raises BadInput."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
@@ -53,9 +53,9 @@ def seconds(text: str | None) -> float | None:
     return float(match[1]) * UNITS[match[2] or "s"]
 
 
-#: Options of whatever reproduces an experiment.
+#: Options of every command that reproduces an experiment.
 scale = click.option("--scale", default="quick", show_default=True, metavar="|".join(SCALES), help="How large.")
-limit = click.option("--budget", metavar="TIME", help="Stop after this long (90s, 9m, 1.5h); the same command goes on.")
+limit = click.option("--budget", metavar="TIME", help="Stop after 90s, 9m, 1.5h …; the same command continues.")
 runs_folder = click.option("--runs", type=PATH, default=Path("runs"), show_default=True, help="Run folders.")
 results_folder = click.option(
     "--results",
@@ -73,7 +73,7 @@ results_folder = click.option(
 @device
 @threads
 @dry_run
-@click.option("--list", "list_them", is_flag=True, help="Name every experiment; of NAME (or all) say more.")
+@click.option("--list", "list_them", is_flag=True, help="List the experiments; with NAME or all, in detail.")
 @progress
 @as_json
 def command(
@@ -88,7 +88,7 @@ def command(
     list_them: bool,
     as_json: bool,
 ) -> None:
-    """Reproduce the experiment NAME (or `all`): train, tabulate, draw, judge the paper's claims."""
+    """Reproduce the experiment NAME (or all): train, tabulate, draw, and judge the claims."""
     if list_them:
         show_list(name, as_json)
         return
@@ -102,7 +102,7 @@ def command(
     deadline = None if spared is None else time.monotonic() + spared
     with Narrator("reading what is to be done"):
         for each in names:
-            check_together(to_train(each, scale, runs, results))  # complain about any before training the first
+            check_together(to_train(each, scale, runs, results))  # raises before the first is trained
     if dry_run:
         estimate(names, scale, runs, results, 1, as_json)
         return
@@ -124,35 +124,35 @@ def command(
 
 
 def place(name: str, scale: str, runs: Path, results: Path | None) -> Path:
-    """The folder of results for an experiment's: the one that was named, or the study's own. Raises BadInput."""
+    """The folder for an experiment's results: the given one, else the default of its scale. Raises BadInput."""
     return results or (runs / "quick-results" if scale == "quick" else room(name))
 
 
 def left_of(name: str, scale: str, runs: Path, results: Path | None) -> list[Config | Work]:
-    """What of an experiment is not done. Raises BadInput."""
+    """The runs and other work of an experiment that are not done. Raises BadInput."""
     results = place(name, scale, runs, results)
     return [one for one in outstanding(name, scale, results) if not (run_folder(runs, one) / "DONE").is_file()]
 
 
 def to_train(name: str, scale: str, runs: Path, results: Path | None) -> list[Config]:
-    """The runs among what is not done; of other work nobody knows what it takes. Raises BadInput."""
+    """The training runs that are not done; the memory of other work cannot be estimated. Raises BadInput."""
     return [one for one in left_of(name, scale, runs, results) if isinstance(one, Config)]
 
 
 def estimate(names: Sequence[str], scale: str, runs: Path, results: Path | None, at_once: int, as_json: bool) -> None:
-    """What experiments would take: of memory their largest runs, of time what each says of itself."""
+    """Print the memory of the largest runs, and the time according to each experiment's `SECONDS`."""
     found = [estimated(name, scale, runs, results, at_once) for name in names]
     if as_json:
         print_json(found)
         return
     for one in found:
         memory = f"; at least {gib(one['memory_bytes'])} of memory{free_words()}" if one["memory_bytes"] else ""
-        words = f"{one['left']} of {count(one['of'], 'run')} left, some {duration(one['seconds'])} on two idle cores"
+        words = f"{one['left']} of {count(one['of'], 'run')} left, about {duration(one['seconds'])} on two idle cores"
         say(f"{one['experiment']} at {scale}: {words}{memory}")
 
 
 def estimated(name: str, scale: str, runs: Path, results: Path | None, at_once: int) -> dict[str, Any]:
-    """An experiment's part of `estimate`."""
+    """The estimate for one experiment, as `--json` prints it; memory in bytes, time in seconds."""
     left, of = len(left_of(name, scale, runs, results)), len(declared(name, scale))
     memory = check_together(to_train(name, scale, runs, results), at_once)
     return {
@@ -167,7 +167,7 @@ def estimated(name: str, scale: str, runs: Path, results: Path | None, at_once: 
 
 
 def tell(outcomes: list[Outcome], as_json: bool) -> None:
-    """What was found, or what is left to do."""
+    """Print the claims, and what is left to do."""
     say_unverified(path for outcome in outcomes for path in outcome.trained)
     judged = [outcome.results for outcome in outcomes if outcome.results and has(outcome.results, CLAIMS)]
     claims = [row for folder in judged for row in claims_in(folder / CLAIMS) if row["scale"] == outcomes[0].scale]
@@ -181,32 +181,32 @@ def tell(outcomes: list[Outcome], as_json: bool) -> None:
             say(f"{outcome.results}: table.csv, figure.svg, claims.json")
         if outcome.left:
             left = count(outcome.left, "run is", "runs are")
-            say(f"{outcome.name}: the budget is spent, {left} left; the same command goes on")
+            say(f"{outcome.name}: the budget is spent, {left} left; the same command continues")
         elif not outcome.done:
             say(f"{outcome.name}: the budget is spent, all runs are done; the same command measures them")
 
 
 def show_list(name: str | None, as_json: bool) -> None:
-    """The names of all experiments; of one, or of `all`, also what it judges and how long it takes."""
+    """Print the names of all experiments; for one, or with `all`, also its claims and how long it takes."""
     known = catalogue.names("experiments")
     names = known if name in (None, "all") else [str(name)]
     if as_json:
         print_json([about(each) for each in names])
     elif name is None:
         say(textwrap.fill(", ".join(known), 80))
-        say("\n'hopscope reproduce NAME --list' tells of one; with all, of each.")
+        say("\n'hopscope reproduce NAME --list' describes one; with all as NAME, each.")
     else:
         say("\n\n".join(in_words(about(each)) for each in names))
 
 
 def about(name: str) -> dict[str, Any]:
-    """An experiment with what it takes. Raises BadInput."""
+    """An experiment's name, summary, claims, and seconds by scale. Raises BadInput."""
     summary, seconds = catalogue.summary("experiments", name), experiment(name).SECONDS
     return {"name": name, "summary": summary, "claims": claim_ids(name), "seconds": seconds}
 
 
 def in_words(one: dict[str, Any]) -> str:
-    """The same for people, at 80 characters."""
+    """The description of an experiment in lines of 80 characters."""
     times = ", ".join(f"{scale} {duration(spent)}" for scale, spent in one["seconds"].items())
     ids = ", ".join(one["claims"]) or "nothing yet: it has no results"
     parts = [one["summary"], f"judges {ids}", f"takes {times}"]

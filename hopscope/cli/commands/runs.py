@@ -1,4 +1,4 @@
-"""`hopscope runs [DIR]`: the runs in a folder: listed, filtered, compared, deleted."""
+"""`hopscope runs [DIR]`: list, filter, compare or delete the runs in a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @as_json
 def command(folder: Path, where: tuple[str, ...], compare: bool, delete: bool, yes: bool, as_json: bool) -> None:
-    """List the runs in DIR (default: runs), the newest first: what each is, how far it got, how well it does.
+    """List the runs in DIR (default: runs), the newest first, with task, step and losses.
 
     Settings are those of 'hopscope show', such as --where n_layers=4 --where seed=0.
     """
@@ -46,13 +46,13 @@ def command(folder: Path, where: tuple[str, ...], compare: bool, delete: bool, y
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The runs in a folder, or the one that it is, those that were written to last first. Raises BadInput."""
+    """The runs in a folder, or the folder's own run, most recently written first. Raises BadInput."""
     from hopscope.runs.run import Run
 
     if not folder.is_dir():
         raise BadInput(
-            f"there is no folder {folder}: 'hopscope train' makes the folder runs where it is called; "
-            "'hopscope runs DIR' lists those in another"
+            f"there is no folder {folder}: 'hopscope train' makes the folder runs in the current folder; "
+            "'hopscope runs DIR' lists the runs in another"
         )
     places = [folder, *folder.iterdir()]
     found = [place for place in places if (place / "config.json").is_file() and kind_of(place) == "run"]
@@ -60,7 +60,7 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def parsed(condition: str) -> tuple[str, str]:
-    """`seed=0` as its two parts. Raises BadInput."""
+    """Setting and value of a condition such as `seed=0`. Raises BadInput."""
     name, equals, value = condition.partition("=")
     if not name or not equals:
         raise BadInput(f"a condition must be written such as seed=0; got {condition!r}")
@@ -75,7 +75,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def known_settings(run: Run) -> dict[str, Any]:
-    """The same, or none where they cannot be read."""
+    """All settings of a run by name; empty if they cannot be read."""
     try:
         return settings_of(run)
     except BadInput:
@@ -83,7 +83,7 @@ def known_settings(run: Run) -> dict[str, Any]:
 
 
 def check_known(runs: Sequence[Run], conditions: Sequence[tuple[str, str]]) -> None:
-    """Raise BadInput for a condition on a setting that none of the runs has."""
+    """Raise BadInput for a condition on a setting that no run has."""
     names = {name for run in runs for name in known_settings(run)}
     for name, _ in conditions:
         if names and name not in names:
@@ -93,7 +93,7 @@ def check_known(runs: Sequence[Run], conditions: Sequence[tuple[str, str]]) -> N
 
 
 def fits(run: Run, condition: tuple[str, str]) -> bool:
-    """Whether a run has a setting of this value; one whose settings cannot be read has none."""
+    """Whether a run's setting has this value; False if its settings cannot be read."""
     name, value = condition
     settings = known_settings(run)
     return name in settings and str(settings[name]).lower() == value.lower()
@@ -107,19 +107,19 @@ def differing(runs: Sequence[Run]) -> list[str]:
 
 
 def entry(run: Run) -> dict[str, Any]:
-    """A run in a few values; of one that is damaged as many as can be read, and why."""
+    """A run as `--json` prints it; for a damaged run what can be read, and the reason as `damaged`."""
     nothing = {"task": "", "identity": "", "step": 0, "steps": 0, "done": False, "hop_losses": {}, "settings": {}}
     try:
         known = nothing | of_config(run)
         losses = run.rows[-1]["hop_losses"] if run.rows else {}
         return {"run": str(run.path), **known, "hop_losses": losses}
     except BadInput as damage:
-        known = nothing | (of_config(run) if "config" in vars(run) else {})  # which it is once it was read
+        known = nothing | (of_config(run) if "config" in vars(run) else {})  # cached if it could be read
         return {"run": str(run.path), **known, "damaged": str(damage)}
 
 
 def of_config(run: Run) -> dict[str, Any]:
-    """What is known of a run without its rows. Raises BadInput."""
+    """The values of `entry` that do not need the run's metrics. Raises BadInput."""
     return {
         "task": run.config.task.name(),
         "identity": run.config.identity,
@@ -131,7 +131,7 @@ def of_config(run: Run) -> dict[str, Any]:
 
 
 def table(runs: Sequence[Run], more: Sequence[str]) -> Any:
-    """A row per run."""
+    """A table with a row per run; `more` are further settings, one column each."""
     from rich.table import Table
 
     shown = Table(box=None, pad_edge=False)
@@ -146,7 +146,7 @@ def table(runs: Sequence[Run], more: Sequence[str]) -> Any:
 
 
 def remove(runs: Sequence[Run], yes: bool) -> None:
-    """Delete runs, once it was agreed to; one that is being trained is left alone, and said."""
+    """Delete runs after confirmation; a run that is being trained is kept, and a message says so."""
     if not yes and not click.confirm(f"Delete {count(len(runs), 'run')}?", err=True):
         say("nothing was deleted", err=True)
         return
@@ -155,7 +155,7 @@ def remove(runs: Sequence[Run], yes: bool) -> None:
 
 
 def deleted(runs: Sequence[Run]) -> Iterator[str]:
-    """Delete each; why it was not, or nothing."""
+    """Delete each run; yield the reason if it was kept, else an empty string."""
     from hopscope.core.storage import Busy, discard
 
     for run in runs:
@@ -164,4 +164,4 @@ def deleted(runs: Sequence[Run]) -> Iterator[str]:
                 discard(run.path)
             yield ""
         except Busy:
-            yield "left alone, for another process is training in it"
+            yield "not deleted, because another process is training in it"

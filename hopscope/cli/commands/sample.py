@@ -1,6 +1,6 @@
-"""`hopscope sample TASK`: one instance of a task, as people read it or as JSON.
+"""`hopscope sample TASK`: one instance of a task, as a table or as JSON.
 
-PyTorch draws the instances. Where it is not installed, the command shows the example in the task's own description.
+Instances are drawn with PyTorch. Without it, the command shows the example in the task's docstring.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 64  # queries or answers of one sequence, at most
 
 
 def as_dict(batch: Batch) -> dict[str, Any]:
-    """The first sequence as docs/contracts.md has it."""
+    """The first sequence in the format of docs/contracts.md."""
     return {
         "task": {"name": batch.task.name(), **batch.task.as_dict()},
         **batch.problem(0).as_dict(),
@@ -37,7 +37,7 @@ def as_dict(batch: Batch) -> dict[str, Any]:
 
 
 def show(batch: Batch) -> None:
-    """Positions with their roles, then queries with their answers."""
+    """Print the positions with their roles, then the queries with their answers."""
     from rich.table import Table
 
     from hopscope.core.terminal import tinted
@@ -62,7 +62,7 @@ def show(batch: Batch) -> None:
 
 
 def known(best: BestAnswer) -> str:
-    """What `brute_force` says of one output, for people: the right token or number, the likeliest token, or nothing."""
+    """An answer of `brute_force` as text: the token or number; the likeliest token with its probability; or a dash."""
     if best is None:
         return "–"
     if isinstance(best, Mapping):
@@ -72,15 +72,17 @@ def known(best: BestAnswer) -> str:
 
 
 def symbol_key(value: Tensor) -> tuple[float, ...]:
+    """A symbol's features as a key of a dictionary."""
     return tuple(value.flatten().tolist())
 
 
 def numbers(features: Tensor) -> str:
+    """The features of one position, or its token number."""
     return " ".join(f"{x:6.2f}" for x in features.tolist()) if features.ndim else str(int(features))
 
 
 class Sample(PerVariant):
-    """One instance of each task, drawn; without PyTorch the one that its description works through."""
+    """A command per task that draws an instance; without PyTorch it shows the task's docstring."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         try:
@@ -97,16 +99,16 @@ class Sample(PerVariant):
 
 
 def show_description(name: str) -> None:
-    """The task in its author's words, with the example; raises BadInput if an instance was asked for."""
+    """Print the task's docstring with its example; raises BadInput if options for an instance were given."""
     if click.get_current_context().args:
         raise BadInput(f"instances are drawn by PyTorch, which is not installed; {WITHOUT_TORCH}")
     say(described(name))
-    say("\nThis is how the task is described; instances are drawn by PyTorch, which is not installed.")
-    say(f"To have them, {WITHOUT_TORCH}")
+    say("\nThis is the task's description; instances are drawn by PyTorch, which is not installed.")
+    say(f"To draw instances, {WITHOUT_TORCH}")
 
 
 def described(name: str) -> str:
-    """The docstring of the class that a task's file is about: the first with an example."""
+    """The docstring of the task's class: the first in its file that has an example."""
     classes = [node for node in catalogue.parsed("tasks", name).body if isinstance(node, ast.ClassDef)]
     texts = [ast.get_docstring(node) or "" for node in classes]
     text = next((text for text in texts if "```" in text), texts[0])

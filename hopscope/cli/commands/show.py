@@ -1,4 +1,4 @@
-"""`hopscope show DIR`: a run in a few lines."""
+"""`hopscope show DIR`: a summary of a run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
 
 FOUND = "circuit.json"
-VERIFIED = (
-    "its own small ones as listed in manifest.json ('hopscope verify' also reads the weights and what was found later)"
-)
+VERIFIED = "the small ones match manifest.json ('hopscope verify' also checks weights and files that were added later)"
 
 
 @click.command("show")
 @run_folder
 @as_json
 def command(folder: Path, as_json: bool) -> None:
-    """Summarise the run in DIR: what it is, how far it got, how well it does."""
+    """Summarise the run in DIR: its task and settings, its progress, and its losses."""
     run = load(folder)
     if as_json:
         print_json(run.summary())
@@ -39,7 +37,7 @@ def command(folder: Path, as_json: bool) -> None:
 
 
 def describe(run: Run, circuit: bool = False) -> None:
-    """A run for people: what it learnt, its circuit if one was found and is asked for, then losses and settings."""
+    """Print what a run learnt, with `circuit` its stored circuit, then losses and settings."""
     summary, task, out = run.summary(), run.task, console()
     drawn = stored_circuit(run, out.width) if circuit and (run.path / FOUND).is_file() else ""
     out.print(tinted(f"{run.path}: {learnt(summary['hop_losses'], task)}", "bold"))
@@ -47,7 +45,7 @@ def describe(run: Run, circuit: bool = False) -> None:
         out.print(tinted(f"{fallen}", "bold"))
     if drawn:
         out.print(f"\n{drawn}\n", no_wrap=True, crop=False)
-    state = "done" if summary["done"] else f"not done: {run.config.training.steps} steps were asked for"
+    state = "done" if summary["done"] else f"not done, of {run.config.training.steps} steps"
     if summary["hop_losses"]:
         out.print(hop_table(run, summary))
         out.print("baselines: " + ", ".join(f"{value:.3g} {name}" for name, value in task.baselines.items()))
@@ -62,7 +60,7 @@ def describe(run: Run, circuit: bool = False) -> None:
 
 
 def learnt(losses: Mapping[str, float | None], task: Task) -> str:
-    """`solved: x1, x2`, or also what is learnt and what is not; of many hops how many."""
+    """The hops by verdict, such as `solved: x1, x2; not learnt: x3`; their number if there are more than five."""
     hops: dict[str, list[str]] = {}
     for hop, loss in losses.items():
         hops.setdefault(verdict(loss, task), []).append(hop)
@@ -71,7 +69,7 @@ def learnt(losses: Mapping[str, float | None], task: Task) -> str:
 
 
 def stored_circuit(run: Run, width: int) -> str:
-    """The circuit that `hopscope circuit` wrote, with its verdict. Raises Damaged."""
+    """The verdict and drawing of the circuit that `hopscope circuit` wrote. Raises Damaged."""
     found = run.finding(FOUND)
     units: list[Unit] = [*stored_paths(found, str(run.path / FOUND))]
     units += map(Row.parse, found.get("unnamed_rows", []))
@@ -79,7 +77,7 @@ def stored_circuit(run: Run, width: int) -> str:
 
 
 def print_settings(config: Config) -> None:
-    """Task, model and training, or where the weights come from; what a default depends on is worked out."""
+    """Print task, model, and training or the origin of the weights; a default that depends on others is resolved."""
     values = config.as_dict()
     if isinstance(config.model, Architecture):
         values["model"]["positions"] = str(config.model.code(config.task.inputs_carry_position))
@@ -88,11 +86,12 @@ def print_settings(config: Config) -> None:
 
 
 def settings(values: dict[str, object]) -> str:
+    """Settings and their values on one line; empty values are left out."""
     return "  ".join(f"{name} {value}" for name, value in values.items() if value is not None and value != "")
 
 
 def hop_table(run: Run, summary: dict) -> Table:
-    """Each hop's loss, and what it means; a hop that no sequence asked for has none."""
+    """Each hop's partial loss, verdict and accuracy; the loss is missing if no sequence has the hop as a target."""
     task = run.task
     source = "on fresh data" if run.report else "on validation data"
     table = Table(title=f"partial losses {source}", title_justify="left", box=None, pad_edge=False)
@@ -106,7 +105,7 @@ def hop_table(run: Run, summary: dict) -> Table:
 
 
 def verdict(loss: float | None, task: Task) -> str:
-    """What a hop's loss means."""
+    """`solved`, `learnt` or `not learnt`, by the task's thresholds; `not asked` without a loss."""
     if loss is None:
         return "not asked"
     return "solved" if loss < task.solved_below else "learnt" if loss < task.learnt_below else "not learnt"

@@ -1,4 +1,4 @@
-"""`hopscope sweep NAME`: an experiment's runs over several processes."""
+"""`hopscope sweep NAME`: the runs of an experiment in several processes."""
 
 from __future__ import annotations
 
@@ -36,23 +36,25 @@ ENGINES = ("local", "stacked", "ray", "submitit")
     default="local",
     show_default=True,
     metavar="|".join(ENGINES),
-    help="How: processes of one thread; runs of one shape stacked into one program (on a GPU); a Ray cluster; "
-    "or SLURM jobs by submitit.",
+    help="local: processes of one thread; stacked: runs of one shape in one program (on a GPU); ray: a Ray cluster; "
+    "submitit: SLURM jobs.",
 )
 @click.option("--gpus", type=click.FloatRange(0, 1), default=0.0, help="With ray: share of a GPU for each worker.")
 @click.option(
     "--minutes",
     type=click.IntRange(*LIMITS),
     default=30,
-    help="With submitit: how long a job works.",
+    help="With submitit: time limit of a job.",
     show_default=True,
 )
-@click.option("--slurm", metavar="NAME=VALUE", multiple=True, help="With submitit: of each job, as partition=gpu.")
+@click.option(
+    "--slurm", metavar="NAME=VALUE", multiple=True, help="With submitit: for each job, such as partition=gpu."
+)
 @reproduce.limit
 @reproduce.runs_folder
 @reproduce.results_folder
 @device
-@click.option("--worker-of", type=int, hidden=True, help="Be a worker of this process.")
+@click.option("--worker-of", type=int, hidden=True, help="Work for this process.")
 @dry_run
 @progress
 @as_json
@@ -72,14 +74,14 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Reproduce the experiment NAME with several runs at once; killed workers are replaced, nothing runs twice."""
+    """Reproduce the experiment NAME with several runs at once; killed workers are replaced, and no run is repeated."""
     folder = reproduce.place(name, scale, runs, results)
     if worker_of is not None:
         be_worker(name, scale, runs, folder, device, worker_of)
         return
     until = reproduce.seconds(budget)
     choose_device(device)
-    declared(name, scale)  # raises for one that there is not
+    declared(name, scale)  # raises BadInput for an unknown experiment or scale
     if engine not in ENGINES:
         raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if engine == "stacked" and workers:
@@ -105,7 +107,7 @@ def command(
 
 
 def crew(engine: str, gpus: float, minutes: int, runs: Path, slurm: Sequence[str]) -> Callable[..., Crew]:
-    """What starts workers: by a command, so many."""
+    """The crew of an engine, a function that starts workers from a command and their number. Raises BadInput."""
     if engine == "ray":
         return partial(RayCrew, gpus=gpus)
     if engine == "submitit":
@@ -115,7 +117,7 @@ def crew(engine: str, gpus: float, minutes: int, runs: Path, slurm: Sequence[str
 
 
 def split(parameter: str) -> tuple[str, str]:
-    """A job's parameter as it is given: name and value."""
+    """Name and value of a parameter of jobs. Raises BadInput."""
     name, sign, value = parameter.partition("=")
     if not (name and sign and value):
         raise BadInput(f"--slurm takes NAME=VALUE, such as partition=gpu; got {parameter!r}")
@@ -123,7 +125,7 @@ def split(parameter: str) -> tuple[str, str]:
 
 
 def be_worker(name: str, scale: str, runs: Path, results: Path, device: str, driver: int) -> None:
-    """Work until nothing is left to take, or the driver is gone."""
+    """Work until no run is left, or the driving process has ended."""
     try:
         work(name, scale, runs, results, lambda: os.getppid() != driver, device=device, threads=1)
     except Stopped:
@@ -131,7 +133,7 @@ def be_worker(name: str, scale: str, runs: Path, results: Path, device: str, dri
 
 
 class Counter:
-    """Runs done, on stderr: a bar on a terminal, else a line for each."""
+    """Shows the number of finished runs on stderr: as a bar on a terminal, else as a line for each run."""
 
     def __init__(self, name: str):
         self.name, self.done = name, -1

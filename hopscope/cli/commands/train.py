@@ -1,4 +1,4 @@
-"""`hopscope train TASK`: a run on disk, resumed if it was begun, found if it is done."""
+"""`hopscope train TASK`: train a run; resume it if it was begun, and only show it if it is done."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ COMMON = ("n_hops", "n_layers", "n_heads", "d_model", "steps", "batch", "lr", "s
 
 
 def preset_for(kind: type[Task], name: str | None) -> Recipe:
+    """The preset of a name, an empty one for None. Raises BadInput for an unknown one, or one of another task."""
     if name is None:
         return Recipe("", {}, {}, {})
     chosen = recipe(name)
@@ -54,12 +55,12 @@ def preset_for(kind: type[Task], name: str | None) -> Recipe:
 
 
 def model_of(given: dict[str, Any], preset: Recipe) -> Shape:
-    """The model's shape as given. Raises BadInput where options of the transformer are given for another model."""
+    """The model's shape. Raises BadInput if options of the transformer are given with --model."""
     if given["model_choice"] is None:
         return pick(Architecture, given, preset.model)
     for field in dataclasses.fields(Architecture):
         if given.get(field.name) is not None:
-            raise BadInput(f"--{flag_of(field)} is the transformer's; write settings behind the model: NAME(setting=1)")
+            raise BadInput(f"--{flag_of(field)} is for the transformer; give settings with the model: NAME(setting=1)")
     return catalogue.chosen("models", given["model_choice"])
 
 
@@ -68,8 +69,8 @@ def model_of(given: dict[str, Any], preset: Recipe) -> Shape:
     "--model",
     "model_choice",
     metavar="NAME(SETTING=VALUE)",
-    help="Another model than the transformer, a file of models, with its settings; the options of the transformer's "
-    "shape (--layers to --positions) are then not for it.",
+    help="Another model than the transformer (a file of models/), with its settings. Options of the transformer "
+    "(--layers to --positions) cannot be given then.",
 )
 @setting_options(Architecture)
 @setting_options(Training, "clamps")
@@ -78,12 +79,12 @@ def model_of(given: dict[str, Any], preset: Recipe) -> Shape:
     "clamps",
     multiple=True,
     metavar="PATH KIND@STEP",
-    help=f"From a step on hold a path at its ideal pattern, '{EXAMPLE}', or take it away, off@200; repeatable.",
+    help=f"From a step on, hold a path at its ideal pattern ('{EXAMPLE}') or silence it (off@200); repeatable.",
 )
-@click.option("--preset", metavar="NAME", help="A recipe to start from, of 'hopscope list presets'; options given win.")
+@click.option("--preset", metavar="NAME", help="Start from a recipe of 'hopscope list presets'; options override it.")
 @out_option("Run folder; default runs/TASK-IDENTITY.")
 @device
-@threads_option("CPU threads; part of what makes a run bit-exact.")
+@threads_option("CPU threads; runs are bit-exact only for the same number.")
 @click.option(
     "--compile",
     type=click.Choice(["auto", "on", "off"]),
@@ -96,7 +97,7 @@ def model_of(given: dict[str, Any], preset: Recipe) -> Shape:
 @progress
 @json_option("Print the finished run's summary as JSON.")
 def command(kind: type[Task], given: dict[str, Any]) -> None:
-    """Train a transformer on TASK; the same command again resumes, or finds the run."""
+    """Train a transformer on TASK; the same command resumes an unfinished run, and shows a finished one."""
     preset = preset_for(kind, given["preset"])
     given["clamps"] = "; ".join(str(Clamp.parse(text)) for text in given["clamps"]) or None
     task, training = pick(kind, given, preset.task), pick(Training, given, preset.training)
@@ -124,7 +125,7 @@ def command(kind: type[Task], given: dict[str, Any]) -> None:
 
 
 def estimate(config: Config, folder: Path, given: dict[str, Any]) -> None:
-    """What is left of the run would take; nothing is written. Raises BadInput where it cannot be trained at all."""
+    """Print what the rest of the run would take; write nothing. Raises BadInput if it cannot be trained."""
     begun = Run(folder) if (folder / "config.json").is_file() else None
     if begun is not None and (difference := config.difference(begun.config)):
         raise BadInput(f"{folder} holds another run ({difference}); choose another folder")
@@ -139,12 +140,13 @@ def estimate(config: Config, folder: Path, given: dict[str, Any]) -> None:
     say(f"prior  {prior_of(config)}")
     say(f"memory: at least {demand(config).in_words()}{free_words()}")
     each = f"{count(found.steps, 'step')} of {duration(found.step_seconds)} each"
-    say(f"time: some {duration(found.seconds)}, for {each}, as timed here; validation comes on top")
+    say(f"time: about {duration(found.seconds)}, for {each}, as timed here, without validation")
 
 
 def tell(run: Run, found: bool) -> None:
+    """Print the run's summary; `found` says that it was finished before."""
     if found:
-        _ = run.summary()  # complains first of what is damaged
+        _ = run.summary()  # raises if a file is damaged
         say(f"{run.path} was already finished; nothing was trained.")
     describe(run)
     say(f"\nNext: hopscope draw {run.path}")

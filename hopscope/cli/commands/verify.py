@@ -1,4 +1,4 @@
-"""`hopscope verify DIR …`: whether runs and results are what was written."""
+"""`hopscope verify DIR …`: check that the files of runs and results are unchanged."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @click.argument("folders", metavar="DIR…", nargs=-1, required=True, type=PATH)
-@click.option("--write", is_flag=True, help="Write the manifest of a finished folder without one, if it has no fault.")
+@click.option("--write", is_flag=True, help="Write the missing manifest of a finished folder that has no fault.")
 @progress
 @as_json
 def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
-    """Check every file of runs and results against its manifest, and runs against themselves.
+    """Check every file of runs and results against its manifest, and each run for consistency.
 
     DIR is a run, the results of an experiment, or a folder of these, such as runs, or of studies. Each fault is a line:
     which file, what was found, what was expected, what to do. The exit code is 2 if there is one. Files that no
-    manifest lists are called unverified: they are from before there were manifests, or a kill came while they were
-    written.
+    manifest lists are called unverified: they are older than manifests, or the program was killed while writing them.
     """
     from hopscope.experiments.results import HERE, gone
     from hopscope.runs.integrity import check, folders_in, vouch
@@ -55,12 +54,12 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
 
 
 def size(folder: Path) -> int:
-    """Bytes of the files in a folder."""
+    """The size of a folder's files in bytes."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def as_value(one: Checked) -> dict[str, Any]:
-    """What --json prints of a folder."""
+    """A folder as --json prints it."""
     return {
         "folder": str(one.path),
         "kind": one.kind,
@@ -72,7 +71,7 @@ def as_value(one: Checked) -> dict[str, Any]:
 
 
 def tell(checked: list[Checked]) -> None:
-    """A line per folder, and one per fault."""
+    """Print a line per folder, and one per fault."""
     for one in checked:
         say(f"{one.path}: {one.state}, {count(one.files, 'file')} as written{without_manifest(one)}")
         for fault in one.faults:
@@ -82,7 +81,7 @@ def tell(checked: list[Checked]) -> None:
 
 
 def without_manifest(one: Checked, shown: int = 4) -> str:
-    """The files that nothing vouches for, if that is worth a word: of an unfinished run none has a manifest yet."""
+    """The files without a manifest, except in an unfinished run, which has no manifest yet."""
     if not one.unverified or one.state == "unfinished":
         return ""
     more = f" and {len(one.unverified) - shown} more" if len(one.unverified) > shown else ""

@@ -1,1 +1,1 @@
-"""Ways to reach a model: one per file."""
+"""Backends, the ways to run a model: one per file."""

@@ -18,7 +18,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class Unreachable(RuntimeError):
-    """The model did not answer within the retries that were allowed; what was answered so far is kept."""
+    """The model did not answer within the allowed retries; earlier answers are kept."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class Sampling:
     seed: int
 
 
-#: The least share of an answer's probability that is left to it where longer answers take the rest: rounding may leave
-#: less than nothing.
+#: The least share of an answer's probability that remains after subtracting longer answers; rounding may make it
+#: negative.
 LEAST = 1e-9
 
 
 def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
-    """Log-likelihoods (nats) of answers that are given whole: the text begins with one, and with no longer one of them.
+    """Log-likelihoods (nats) of complete answers: the text begins with the answer, and with no longer one of them.
 
-    `1` begins `10`, so a model that is sure of `10` is sure of `1`, too, as long as `1` only has to come first. Events
-    that exclude one another sum to at most 1.
+    `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. Here the events exclude one
+    another, so that probabilities sum to at most 1.
 
     Args:
-        scores: log p of each answer's own tokens.
-        begins: whether one answer, by number, is how another and longer one begins, token by token.
+        scores: log p of each answer's tokens.
+        begins: whether one answer (by index) is a proper prefix of another, token by token.
 
     >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], begins=lambda i, j: (i, j) == (0, 1))
     >>> print(*(f"{exp(score):.1f}" for score in whole))
@@ -66,7 +66,7 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
 
 
 class Backend(ABC):
-    """A model that can be asked. Questions are independent of each other: batching changes speed, never a number."""
+    """A model that answers requests. Requests are independent: batching changes the speed, never a number."""
 
     #: What is shown in tables: `smollm2`, `gpt-4o`, …
     model: str
@@ -78,12 +78,12 @@ class Backend(ABC):
     @property
     @abstractmethod
     def identity(self) -> dict[str, str | int]:
-        """All that an answer may depend on beside the request: weights' hash or endpoint, versions, dtype, threads."""
+        """All that an answer depends on besides the request: hash of weights or endpoint, versions, dtype, threads."""
 
     @property
     @abstractmethod
     def has_chat_template(self) -> bool:
-        """Whether the `chat` layout can be asked."""
+        """Whether the `chat` layout can be used."""
 
     @abstractmethod
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
@@ -107,5 +107,5 @@ class Backend(ABC):
         return
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         return

@@ -36,13 +36,13 @@ from hopscope.language.turns import completion
 
 T = TypeVar("T")
 
-#: How many of the first token's alternatives are asked for; more is refused by most servers.
+#: Number of alternatives to the first token that are requested; most servers refuse more.
 TOP = 20
 
 #: Seeds are sent modulo this: llama.cpp keeps 32 bits of them and takes 2^32 - 1 to mean "any".
 SEEDS = 2**31
 
-#: What to do where log-likelihoods cannot be had.
+#: What to do if a server gives no log-likelihoods.
 INSTEAD = "score generated text instead (--protocol greedy_lenient or resample)"
 
 #: What is sent with a question to be answered in text, and how.
@@ -50,7 +50,7 @@ SENT = {"temperature": "temperature", "max_tokens": "max_tokens", "seed": "seed 
 
 
 class Endpoint(Backend):
-    """A model that is reached over HTTP.
+    """A model behind an HTTP endpoint.
 
     Args:
         url: the address before /chat/completions, such as http://127.0.0.1:8080/v1.
@@ -108,14 +108,14 @@ class Endpoint(Backend):
 
     @property
     def served(self) -> str:
-        """What the server says that it serves: a server with one model serves it under any name."""
+        """The name of the model that the server reports: a server with one model accepts any name."""
         if self.model in self.listed or len(self.listed) == 1:
             return self.model if self.model in self.listed else self.listed[0]
         return "not listed"
 
     @property
     def identity(self) -> dict[str, str | int]:
-        """Where the model is, what it is called there, and what is sent."""
+        """The endpoint's address, the model's name there, and the fields that are sent."""
         return {
             "endpoint": self.server.url,
             "model": self.model,
@@ -127,7 +127,7 @@ class Endpoint(Backend):
 
     @property
     def has_chat_template(self) -> bool:
-        """Chat is what such endpoints are for; one that lacks it answers 404 and is named."""
+        """Always true; an endpoint without chat answers 404, which becomes an error that names it."""
         return True
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class Endpoint(Backend):
         return self.post([("/completions", {"prompt": text, **fields}) for text in texts], read)
 
     def probe(self) -> None:
-        """Check once that a prompt's own log-probabilities come back. Raises BadInput, naming what does instead."""
+        """Check once that the server returns a prompt's own log-probabilities. Raises BadInput with what it returns."""
         if "flaw" not in vars(self):
             self.flaw = self.found_flaw() and self.found_flaw()  # twice, for the first may have been a passing fault
         if self.flaw:
@@ -194,7 +194,7 @@ class Endpoint(Backend):
             )
 
     def found_flaw(self) -> str:
-        """What is wrong with the server's echo of a known text; empty if nothing is."""
+        """The fault in the server's echo of a known text; empty if there is none."""
         likely, absurd = self.echoes([KNOWN + LIKELY, KNOWN + ABSURD], echo_or_flaw)
         return flaw_of(likely, absurd)
 

@@ -30,14 +30,14 @@ STOPS = 24  # characters at the end of a text among which stop texts are looked 
 
 
 class Scored(NamedTuple):
-    """A request as tokens: what all of its answers begin with, and how each goes on."""
+    """A request as tokens: the prefix of all of its answers, and the continuation of each."""
 
     prefix: list[int]
     continuations: list[list[int]]
 
 
 class Writer:
-    """One completion in the making: its tokens, and a generator of its own, so that no other has a say in it."""
+    """One completion while it is generated: its tokens, and a random generator of its own, whatever the batch."""
 
     def __init__(self, request: Rendered, how: Sampling):
         self.request, self.how = request, how
@@ -80,7 +80,7 @@ class HuggingFace(Backend):
     # Tokens --------------------------------------------------------------------------------------------------
 
     def text(self, request: Rendered) -> str:
-        """What the model reads, with its chat template around it if that is wanted."""
+        """The text of a request, with the chat template applied if the request has `chat`."""
         if not request.chat:
             return request.text
         said = [{"role": "user", "content": request.text}]
@@ -88,7 +88,7 @@ class HuggingFace(Backend):
         return whole
 
     def tokens(self, text: str, request: Rendered) -> list[int]:
-        """A text's tokens; a chat template brings its own first one. What a tokenizer sets behind them is left out."""
+        """A text's tokens, without those that the tokenizer appends; a chat template has its own start token."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=not request.chat)["input_ids"]
         behind = len(self.appended)
         return ids[:-behind] if behind and not request.chat and ids[-behind:] == self.appended else ids
@@ -116,7 +116,7 @@ class HuggingFace(Backend):
         return ids, mask, (mask.cumsum(1) - 1).clamp(min=0)
 
     def sorted_batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Numbers of requests, the longest first, as many at a time as a batch holds."""
+        """Batches of indices of requests, the longest requests first."""
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         for start in range(0, len(order), self.batch):
             yield order[start : start + self.batch]
@@ -124,7 +124,7 @@ class HuggingFace(Backend):
     # Log-likelihoods -----------------------------------------------------------------------------------------
 
     def check_lengths(self, lengths: Sequence[int], what: str) -> None:
-        """Raise BadInput for what is longer than the model was made to read, whether or not it would read on."""
+        """Raise BadInput for a text longer than the model's context, even if the model would accept it."""
         if self.context is not None and max(lengths) > self.context:
             raise BadInput(
                 f"{self.model} reads at most {self.context:,} tokens, and {what} takes {max(lengths):,}; ask fewer "
@@ -150,7 +150,7 @@ class HuggingFace(Backend):
         return [found[i] for i in range(len(requests))]
 
     def scores(self, batch: Sequence[Scored]) -> list[list[float]]:
-        """Log-likelihoods of one batch: every prompt once, then whatever answers need beyond their first token."""
+        """Log-likelihoods of one batch: every prompt is run once, then the answers beyond their first token."""
         if self.alone:
             return [self.scores_alone(one) for one in batch]
         ids, mask, positions = self.padded([one.prefix for one in batch])
@@ -174,7 +174,7 @@ class HuggingFace(Backend):
         return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
 
     def scores_alone(self, one: Scored) -> list[float]:
-        """The same of one request, every answer read by itself behind its prompt."""
+        """Log-likelihoods of one request, with a separate pass for every answer."""
         totals = []
         for answer in one.continuations:
             rows = self.log_probs(self.logits([*one.prefix, *answer[:-1]])[len(one.prefix) - 1 :])
@@ -182,7 +182,7 @@ class HuggingFace(Backend):
         return given_whole(totals, begun(one.continuations))
 
     def logits(self, tokens: list[int]) -> Tensor:
-        """The logits behind each token of one text that is read by itself: no batch, no padding, nothing kept."""
+        """The logits at each token of a single text, without batch, padding or cache."""
         for part in self.network.modules():  # rotary codes remember the longest text that they have seen
             for name in [name for name in vars(part) if name.endswith("max_seq_len_cached")]:
                 setattr(part, name, 0)
@@ -190,7 +190,7 @@ class HuggingFace(Backend):
         return found
 
     def log_probs(self, logits: Tensor) -> Tensor:
-        """Log-probabilities over the vocabulary. Raises BadInput where logits are no numbers."""
+        """Log-probabilities over the vocabulary. Raises BadInput for logits that are NaN."""
         found = logits.float().log_softmax(-1)
         if bool(found.isnan().any()):
             dtype = str(self.network.dtype).removeprefix("torch.")
@@ -201,7 +201,7 @@ class HuggingFace(Backend):
         return found
 
     def behind(self, some: Sequence[tuple[int, tuple[int, ...]]], cache: Any, mask: Tensor) -> list[Tensor]:
-        """For continuations of prompts the log-probabilities behind each of their tokens; each (token, vocabulary)."""
+        """Log-probabilities at each token of continuations of prompts; each (token, vocabulary)."""
         rows = torch.tensor([row for row, _ in some])
         longest = max(len(tokens) for _, tokens in some)
         ids = torch.tensor([[*tokens, *[self.pad] * (longest - len(tokens))] for _, tokens in some])
@@ -226,7 +226,7 @@ class HuggingFace(Backend):
         return [found[i] for i in range(len(requests))]
 
     def written(self, batch: Sequence[tuple[list[int], Rendered, Sampling]]) -> list[Completion]:
-        """Completions of one batch, token by token, until all are at their end."""
+        """Completions of one batch, generated token by token until all have ended."""
         writers = [Writer(request, how) for _, request, how in batch]
         if self.alone:
             for writer, (prompt, _, _) in zip(writers, batch, strict=True):
@@ -248,7 +248,7 @@ class HuggingFace(Backend):
         return [self.read(writer) for writer in writers]
 
     def write(self, writer: Writer, logits: Tensor) -> None:
-        """One token more, and whether it was the last."""
+        """Generate one token; return whether it was the last."""
         self.log_probs(logits)  # complains of what are none
         token = drawn(logits, writer.how.temperature, writer.dice)
         writer.tokens.append(token)
@@ -264,7 +264,7 @@ class HuggingFace(Backend):
         return any(text in tail for text in stop)
 
     def read(self, writer: Writer) -> Completion:
-        """A writer's tokens as text, without those that end it, and without thoughts, which its prompt may begin."""
+        """A writer's tokens as text, without its end tokens and without reasoning, which the prompt may have opened."""
         tokens = [token for token in writer.tokens if token not in self.ends]
         thinks = any(token in self.thinks for token in tokens)  # tags may be special tokens, and would be skipped
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=not thinks)
@@ -273,21 +273,21 @@ class HuggingFace(Backend):
 
 
 def begun(answers: Sequence[Sequence[int]]) -> Callable[[int, int], bool]:
-    """Whether one answer's tokens are how another's begin, by their numbers."""
+    """A function that tells whether one answer's tokens are a proper prefix of another's, by their indices."""
     return lambda i, j: len(answers[i]) < len(answers[j]) and list(answers[j][: len(answers[i])]) == list(answers[i])
 
 
 def appended(tokenizer: Any) -> list[int]:
-    """The tokens that a tokenizer sets behind every text, such as one that ends it (trlx #287)."""
+    """The tokens that a tokenizer appends to every text, such as an end token (trlx #287)."""
     bare, with_more = (tokenizer("a", add_special_tokens=more)["input_ids"] for more in (False, True))
     ends = [at + len(bare) for at in range(len(with_more)) if bare and with_more[at : at + len(bare)] == bare]
     return list(with_more[ends[0] :]) if ends else []
 
 
 def turn_end(tokenizer: Any) -> int | None:
-    """The special token that the chat template sets behind what an assistant said, which need not end the text.
+    """The special token with which the chat template ends an assistant's turn, which may differ from the end of text.
 
-    A template may refuse to be asked; then there is none (lighteval #196).
+    None if the template raises an error (lighteval #196).
     """
     if tokenizer.chat_template is None:
         return None
@@ -301,7 +301,7 @@ def turn_end(tokenizer: Any) -> int | None:
 
 
 def single_tokens(tokenizer: Any, texts: Sequence[str]) -> set[int]:
-    """The numbers of those texts that are single tokens."""
+    """The token numbers of those texts that are single tokens."""
     known = tokenizer.get_vocab()
     return {known[text] for text in texts if text in known}
 
@@ -322,7 +322,7 @@ def reading(tokenizer: Any, ends: set[int]) -> str:
 
 
 def drawn(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
-    """The next token: the likeliest at temperature 0, else one drawn by this completion's own generator."""
+    """The next token: the likeliest at temperature 0, otherwise sampled with this completion's own generator."""
     if temperature == 0:
         return int(logits.argmax())
     chances = (logits.double() / temperature).softmax(-1)
@@ -330,9 +330,9 @@ def drawn(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
 
 
 def copied(cache: Any, rows: Tensor) -> Any:
-    """A cache of keys and values with the given rows of another, which stays as it is.
+    """A copy of given rows of a cache of keys and values.
 
-    Layers are copied with all they know: one with a sliding window has read more than it still holds.
+    The state of layers is copied, too, because one with a sliding window has read more tokens than it holds.
     """
     twin = copy(cache)
     twin.layers = [copy(layer) for layer in cache.layers]

@@ -1,6 +1,6 @@
-"""Models of known answer: what every scorer, runner and backend is tested with, for their scores are known beforehand.
+"""Mock models with known answers, on which scorers, runners and backends are tested, because the result is known.
 
-They look the question up by its text, so that they are asked exactly as a real model is.
+They look a question up by its text, so they get exactly the prompts of a real model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HESITANT = 1e-6  # probability of each answer, to one that refuses
 
 
 class Known(Backend):
-    """A model that behaves as its name says, at no cost.
+    """A mock model with the behaviour of its name.
 
     Args:
         behaviour: one of `BEHAVIOURS`.
@@ -51,13 +51,13 @@ class Known(Backend):
     has_chat_template = True
 
     def learn(self, formulation: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
-        """Learn questions, with and without their statements, by the text that it will be given."""
+        """Register questions, with and without their statements, by the text of their prompts."""
         for index in indices:
             question = formulation.question(seed, index)
             self.questions[layout.render(formulation, question).text] = question
 
     def answer(self, text: str, seed: int) -> str:
-        """What it says to a text."""
+        """Its answer to a text."""
         question = self.questions.get(text)
         if question is None:
             return "I have never seen this question."
@@ -83,7 +83,7 @@ class Known(Backend):
         return [self.scores(request) for request in requests]
 
     def scores(self, request: Rendered) -> list[float]:
-        """The answer that it would give is likely; what it would never say is equally unlikely."""
+        """Log-likelihoods: high for the answer that it would give, and equally low for all others."""
         question, bare = self.questions.get(request.text), [choice.strip() for choice in request.choices]
         knows = self.behaviour in ("chatty", "thinks", "ends", "runs_on")
         said = question.answer if question and knows else self.answer(request.text, 0)

@@ -1,1 +1,1 @@
-"""Benchmarks whose answers are texts of their own, such as the rules of a function: one per file."""
+"""Benchmarks with free-form answers, such as the rules of a function: one per file."""

@@ -1,11 +1,11 @@
-"""What every benchmark offers: exercises, a score for any answer to them, and what guessing would score.
+"""The interface of benchmarks: exercises, a score for every answer, and the scores of guessing.
 
-A formulation's question has a few acceptable answers. An exercise asks for a text of its own, such as the rules of a
-function, and the benchmark reads it by a grammar. What is no such text is malformed: it scores 0 in every measure, and
-is counted. Nothing that a model writes is ever run.
+A formulation's question has a few acceptable answers. The answer to an exercise is free text, such as the rules of a
+function, which the benchmark parses by a grammar. Any other text is malformed: it scores 0 in every measure, and is
+counted. Code that a model writes is never run.
 
-Beside its one right answer an exercise has some wrong ones that were drawn alike, `acceptable`, so that a model can
-also be asked to choose (`log_likelihood`).
+Besides the right answer an exercise has some wrong ones from the same distribution (`acceptable`), so that a model can
+also choose by `log_likelihood`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ LONGEST = 10_000  # characters of an answer that are read
 
 @dataclass(frozen=True)
 class Mark:
-    """One answer, marked.
+    """The score of one answer.
 
     Attributes:
-        valid: whether it has the form that was asked for.
-        measures: each of the benchmark's `MEASURES`, 0 to 1; all are 0 of an answer that is malformed.
+        valid: whether it can be parsed.
+        measures: each of the benchmark's `MEASURES`, 0–1; all are 0 for a malformed answer.
     """
 
     valid: bool
@@ -83,10 +83,10 @@ class Benchmark(Questions):
 
     @abstractmethod
     def mark(self, exercise: Exercise, text: str, lenient: bool) -> Mark:
-        """An answer, marked; `lenient` takes from a text whatever is of the right form."""
+        """The score of an answer; `lenient` extracts valid parts from other text."""
 
     def malformed(self) -> Mark:
-        """The mark of an answer that is of no form."""
+        """The score of a malformed answer."""
         return Mark(False, dict.fromkeys(self.MEASURES, 0.0))
 
     def exercise(

@@ -1,7 +1,7 @@
-"""What every layout offers: a question as a model is given it, and its answers as the model would write them.
+"""The interface of layouts: the prompt of a question, and its answers as continuations.
 
-The same questions are answered rightly by the same model in 0 % or 62 % of cases, by layout and scoring
-(docs/language.md). So a layout is a choice of its own, in a file of its own, and part of every record.
+The accuracy of one model on the same questions can be 0 % or 62 %, depending on layout and scoring (docs/language.md).
+So the layout is a separate choice, with a file for each, and part of every record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hopscope.formulations.base import Question, Questions, Span
 
 @dataclass(frozen=True)
 class Rendered:
-    """What a model is given.
+    """The prompt of a question.
 
     Attributes:
         text: what is to be continued as it stands; or, where `chat` is set, what the user says, to be put into the
@@ -44,11 +44,11 @@ class Layout(Settings, ABC):
 
     @abstractmethod
     def render(self, formulation: Questions, question: Question) -> Rendered:
-        """The question as the model is given it."""
+        """The prompt of a question."""
 
     @abstractmethod
     def blank(self, formulation: Questions, question: Question) -> Rendered:
-        """The same without its statements: what the model would answer anyway, for the prior-corrected score."""
+        """The prompt without the question's statements, which gives the prior for the prior-corrected score."""
 
 
 def spaced(answers: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""A lens on language models: their attention read and edited, heads scored and taken out, prompts with roles."""
+"""Tools for the attention of language models: reading and editing it, head scores, ablation, prompts with roles."""

@@ -1,8 +1,8 @@
-"""Heads taken out: their output set to zero or to its mean, or their attention to its mean, place by place.
+"""Ablation of heads: their output set to zero or its mean, or their attention pattern to its mean, by position.
 
-A head at its mean pattern still moves what stands at a place, but where it looks no longer depends on what a prompt
-says: previous-token heads stay as they are, heads that look something up do nothing. Of a head whose output is at its
-mean (Wang et al., 2023) nothing is left that differs between prompts.
+A head with its mean pattern still moves information, but where it attends no longer depends on the prompt's content.
+Previous-token heads stay as they are, and heads that look something up stop working. Under mean ablation of the output
+(Wang et al., 2023) nothing remains that differs between prompts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ablate(Edit):
 
     Args:
         heads: which.
-        means: what takes their output's place: layer position head d_head; zero if there is none.
+        means: the replacement of their output: layer position head d_head; None for zero.
     """
 
     def __init__(self, heads: Collection[Head], means: Tensor | None = None):
@@ -44,7 +44,7 @@ class Ablate(Edit):
 
 
 class Steady(Edit):
-    """Some heads attending by their mean pattern, whatever the prompt says.
+    """Some heads attend by their mean pattern, independent of the prompt's content.
 
     Args:
         heads: which.

@@ -1,4 +1,4 @@
-"""Attention inside a Hugging Face model, read and edited: the one file that knows how transformers calls attention.
+"""Read and edit attention inside a Hugging Face model; the only file that depends on how transformers calls attention.
 
 A `Lens` makes a model use our attention function, registered with transformers' AttentionInterface. It computes what
 `eager` computes, and hands every step to an `Edit`, which may look or answer with something else. All else here works
@@ -26,7 +26,7 @@ ROUNDING = 1e-5  # what float32 leaves of a stream, as a share of its largest nu
 
 
 class Edit:
-    """What is done inside every attention layer; this one does nothing. Keys and values are given per query head."""
+    """An intervention in every attention layer; the base class changes nothing. Keys and values are per query head."""
 
     #: The first layer in which anything is changed.
     first: int = 0
@@ -70,7 +70,7 @@ def attend(
 
 @contextlib.contextmanager
 def attended_by_us(model: Any) -> Iterator[None]:
-    """Our attention among those of transformers; after an error they, and the model's, are what they were."""
+    """Registers our attention with transformers; after an error the registry and the model are restored."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
@@ -124,10 +124,10 @@ class Lens:
             raise BadInput(f"{self.name} computes attention in a way of its own; {LIKE_LLAMA}")
 
     def check_writes(self, ids: Tensor) -> None:
-        """Raise BadInput where a stream does not grow by what `written` and `mlp` say is added to it.
+        """Raise BadInput unless the stream changes by the outputs that `written` and `mlp` compute.
 
-        Something may stand between an output projection and the stream: Granite multiplies what is added, BitNet and
-        GLM-4 normalise it. What a head adds would then be told wrong by that much.
+        Some models transform the output before adding it: Granite scales it, BitNet and GLM-4 normalise it. The
+        contribution of a head would then be wrong.
         """
         after: list[Tensor] = []
         keep = lambda _, __, out: after.append(out[0] if isinstance(out, tuple) else out)  # noqa: E731
@@ -176,7 +176,7 @@ class Lens:
         return [(layer, head) for layer in range(self.n_layers) for head in range(self.n_heads)]
 
     def window(self, layer: int) -> int | None:
-        """How many tokens a layer's queries see, their own included; None where they see all before."""
+        """The attention window of a layer in tokens, the query's own included; None if it is not limited."""
         found: int | None = getattr(self.layers[layer].self_attn, "sliding_window", None)
         return found
 
@@ -256,7 +256,7 @@ class Lens:
 
 
 class Caught(Exception):
-    """Ends a pass as soon as it has shown what was wanted."""
+    """Ends a forward pass once the wanted values have been recorded."""
 
 
 class Seen(Edit):
@@ -277,7 +277,7 @@ class Seen(Edit):
 
 @contextlib.contextmanager
 def passed_over(layers: Any, start: int) -> Iterator[None]:
-    """Let layers before `start` hand on what they are given. May be nested."""
+    """Skip the layers before `start`: they return their input. May be nested."""
     with contextlib.ExitStack() as stack:
         for layer in layers[:start]:
             stack.enter_context(patch.object(layer, "forward", lambda hidden_states, *_, **__: hidden_states))

@@ -1,8 +1,9 @@
-"""A Llama made by hand that retrieves needles, with one head that has a score of 1: the positive control.
+"""A Llama with hand-set weights that retrieves needles by one head with a score of 1: the positive control.
 
-Head 0 of layer 0 tells every token what stands before it, head 1 what stands two before. Head 0 of layer 1 looks for
-the place whose two predecessors are the last two tokens, and copies the token there, as an induction head does; a colon
-looks for what follows a needle's verb. Nothing else does anything. It reads words of needles and hay, one token each.
+Heads 0 and 1 of layer 0 attend to the previous token and to the one before it. Head 0 of layer 1 attends to the
+position whose two predecessors are the last two tokens, and copies the token there, as an induction head does. At a
+colon it attends to the token after a needle's verb. Nothing else has an effect. The vocabulary has the words of needles
+and hay.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TURNING, STILL = 40, D_HEAD // 4  # a head's first pairs turn by 1 to 0.004 rad 
 
 
 def words() -> list[str]:
-    """All that needles, questions and hay are made of."""
+    """All words of needles, questions and hay."""
     texts = [*filler.SENTENCES, "Based on the content of the book, Question: What does and where? Answer: Every The"]
     parts: list[tuple[str, ...]] = [filler.DAYS, filler.PEOPLE, filler.PLACES, *filler.VERBS, filler.NUMBERS]
     parts += [filler.KINDS, filler.THINGS, filler.WHERE, filler.LOOKS, filler.SPOTS]
@@ -38,7 +39,7 @@ def words() -> list[str]:
 
 
 def tokenizer() -> Any:
-    """Of those words, with a start token before every text."""
+    """A tokenizer of these words, with a start token before every text."""
     from tokenizers import processors
 
     made = one_per_word(words(), "<s>")
@@ -47,7 +48,7 @@ def tokenizer() -> Any:
 
 
 def one_per_word(names: Sequence[str], start: str | None = None) -> Any:
-    """A tokenizer with one token per word and mark, the first of which stands for all that are unknown."""
+    """A tokenizer with one token per word and punctuation mark; the first is the unknown token."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -58,7 +59,7 @@ def one_per_word(names: Sequence[str], start: str | None = None) -> Any:
 
 
 def blank(n_words: int, d_mlp: int = 8) -> Any:
-    """A Llama of two layers of two heads, all of whose weights but the norms' are zero."""
+    """A Llama of two layers of two heads; all weights except those of norms are zero."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -118,7 +119,7 @@ def look_back(attention: Any, head: int, by: int) -> None:
 
 
 def move(attention: Any, head: int, source: slice, target: slice) -> None:
-    """What a head finds at `source` it adds at `target`."""
+    """Let a head copy the register `source` of the attended position into `target`."""
     attention.v_proj.weight[head * D_HEAD : head * D_HEAD + CODE, source] = torch.eye(CODE)
     attention.o_proj.weight[target, head * D_HEAD : head * D_HEAD + CODE] = QUIET * torch.eye(CODE)
 

@@ -1,4 +1,4 @@
-"""Numbers with 95 % intervals by resampling needles, and what does not need one: ranks, permutations."""
+"""Estimates with 95 % intervals from a bootstrap over needles; rank statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Number = dict[str, float]
 
 
 def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequence[int], seed: int = 0) -> Number:
-    """A statistic of means over asks, with its interval: whole needles are drawn anew, each with all its asks.
+    """A statistic of means over prompts, with a cluster-bootstrap interval: needles are resampled with all prompts.
 
     Args:
         of: given means, draw …, returns numbers; draw.
@@ -31,7 +31,7 @@ def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequen
 
 
 def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
-    """The same where every ask has a needle of its own."""
+    """As `over_needles`, if every prompt has its own needle."""
     return over_needles(of, values, range(len(values)))
 
 
@@ -71,6 +71,6 @@ def agreement(a: Tensor, b: Tensor, seed: int = 0) -> Number:
 
 
 def beyond(values: Tensor, beside: Sequence[Tensor], needles: Sequence[int]) -> Number:
-    """What is lost more than with the worst of the random sets; the worst is found anew in every draw of needles."""
+    """The loss beyond that of the worst random set, which is determined anew in every bootstrap sample of needles."""
     stacked = torch.stack([values, *beside], 1)
     return over_needles(lambda means: means[:, 0] - means[:, 1:].max(1).values, stacked, needles)

@@ -1,7 +1,6 @@
-"""The hay: plain sentences of our own, none of which says or asks for anything that a needle says.
+"""The hay: plain sentences (ours) that share no content with needles.
 
-No content word of a needle, and none of its prepositions, stands in any of them; so that a needle's words are found in
-the needle alone.
+None contains a content word or a preposition of a needle, so a needle's words occur in the needle alone.
 """
 
 SENTENCES = (

@@ -1,10 +1,10 @@
-"""Questions as token numbers with roles: characters are mapped to tokens, and every token of a fact is named.
+"""Questions as tokens with roles: characters are mapped to tokens, and every token of a fact has a role.
 
-The roles are those of the spans (`hopscope.formulations.base`), held by the last token of a span, where a reader from
-left to right has all of it. Three more make the facts whole, for what a key is can be handed on through the tokens
-behind it: `link[k]`, the other tokens between the key and the end of the value of fact k; `end[k]`, those after it on
-its line; `ask`, those of the closing line. `answer` is the last position, at which the answer is to be produced; like
-`query` and `ask` it belongs to the chain that is asked about.
+The roles are those of the spans (`hopscope.formulations.base`). The last token of a span holds its role, because a
+causal model has seen the whole span there. Three more roles cover the other tokens of facts, through which information
+can be passed on: `link[k]`, the other tokens between the key and the end of the value of fact k; `end[k]`, those after
+it on its line; `ask`, those of the closing line. `answer` is the last position, where the answer is predicted; like
+`query` and `ask` it belongs to the queried chain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRAWS = 20  # questions drawn, at most, for each that is kept
 
 @dataclass(frozen=True)
 class Prompts:
-    """Questions of one length in tokens, so that nothing is padded.
+    """Questions of equal length in tokens, so that no padding is needed.
 
     Attributes:
         ids: batch position.
@@ -73,9 +73,9 @@ class Prompts:
         return logits.gather(1, self.choices).argmax(1) == self.right
 
     def shuffled(self, seed: int) -> Prompts:
-        """The control: in every question each role's chains are permuted among its facts, role by role.
+        """The control: in every question the chains of each role are permuted among its facts, role by role.
 
-        Two positions that are said to be of one chain are so only by chance, one time in N.
+        Two positions with the same chain label are then of the same chain only with probability 1/N.
         """
         generator = torch.Generator().manual_seed(seed)
         chain, n_chains = self.roles.chain.clone(), int(self.roles.chain.max()) + 1

@@ -1,8 +1,8 @@
-"""What each head does on repeated random tokens (Olsson et al., 2022; Song et al., 2024; Ji-An et al., 2024).
+"""Head scores on repeated random tokens (Olsson et al., 2022; Song et al., 2024; Ji-An et al., 2024).
 
-A sequence is a start token, 50 random tokens and the same 50 again. Nothing in it can be known but by looking back, so
-that attention from the second copy to the first has one meaning: to the token after the earlier one (induction), or to
-the earlier one itself (duplicate token). Scores are mean attention, 0–1.
+A sequence is a start token, 50 random tokens and the same 50 again. Tokens of the second copy can only be predicted
+from the first. Attention from the second copy goes to the token after the earlier occurrence (induction), or to the
+earlier occurrence itself (duplicate token). Scores are mean attention, 0–1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model of the same shape that has learnt nothing: the negative control."""
+"""An untrained model of the same architecture: the negative control."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopscope.language.checkpoints import Opened
 
 
 def untrained(opened: Opened, seed: int) -> Opened:
-    """The model's shape with weights drawn anew, as its own configuration draws them."""
+    """A model of the same architecture with new random weights, initialised as its configuration says."""
     from transformers import AutoModelForCausalLM
 
     state = torch.get_rng_state()

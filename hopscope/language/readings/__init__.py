@@ -1,1 +1,1 @@
-"""What can be found inside a language model; studies bring the readings."""
+"""Readings: measurements inside a language model, which studies provide as plug-ins."""

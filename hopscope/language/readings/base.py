@@ -1,7 +1,7 @@
-"""What a reading of a language model is: something found inside it, told as a report, a table and pictures.
+"""The interface of readings: measurements inside a language model with a report, a table and pictures.
 
-A study brings one as a file of its folder `language/readings`; its name is the file's. `hopscope lm heads` and
-`hopscope.live.language` find it there, so that the laboratory knows of no study.
+A study provides one as a file in its folder `language/readings`, named after the file. `hopscope lm heads` and
+`hopscope.live.language` find it there, so the laboratory does not depend on any study.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Watch = Callable[[str], None]
 
 
 class Reading(ABC):
-    """How something inside a language model is found and told.
+    """A measurement inside a language model, and its presentation.
 
     Attributes:
         file: name of the report's file, such as heads.json.
@@ -37,19 +37,19 @@ class Reading(ABC):
     def measure(
         self, opened: Opened, formulation: Formulation, layout: Layout, settings: Any, watch: Watch
     ) -> tuple[dict[str, Any], DataFrame | None]:
-        """The report, and a table with one row per head if there is one. Raises BadInput for what does not fit.
+        """The report, and a table with one row per head, or None. Raises BadInput for arguments that do not fit.
 
         Args:
             opened: the model.
-            formulation: the questions' wording; of no use to a reading that asks no questions of ours.
-            layout: how a question is put.
-            settings: of the reading's class of settings.
-            watch: told in words what is being done.
+            formulation: the wording of questions; ignored by a reading that has its own prompts.
+            layout: how a question is presented.
+            settings: an instance of the reading's `settings`.
+            watch: called with a description of each stage.
         """
 
     @abstractmethod
     def lines(self, report: Mapping[str, Any]) -> Iterator[str]:
-        """The report for people."""
+        """The report as lines of text."""
 
     @abstractmethod
     def pictures(self, report: Mapping[str, Any], table: DataFrame | None) -> Iterator[tuple[str, Figure]]:

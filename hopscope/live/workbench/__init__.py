@@ -1,6 +1,6 @@
-"""What users of interpretability tools expect of one: each measure is one call, with a table and a picture.
+"""Standard measures of interpretability: each is one call that returns a table and a picture.
 
-Every function takes any model that `hopscope.wrap` takes, wrapped or not, runs of the laboratory included.
+Every function takes any model that `hopscope.wrap` takes, wrapped or not, and models of runs.
 """
 
 from hopscope.live.workbench.ablation import ablation

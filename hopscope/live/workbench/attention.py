@@ -1,4 +1,4 @@
-"""Patterns by role, before any search; with roles that tokens suggest, where nobody names any."""
+"""Mean attention from role to role, without a search; by default with roles that repeated tokens suggest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopscope.core.settings import BadInput
 from hopscope.live.borrowed import borrowed
 from hopscope.live.checks import Naming, check_at, roles_of
 from hopscope.live.given import slice_of
-from hopscope.live.workbench.base import Asked, Shown
+from hopscope.live.workbench.base import Shown, Subject
 from hopscope.models.base import at_rest
 from hopscope.problem.relations import relations
 from hopscope.problem.roles import RELATIONS, Roles
@@ -19,43 +19,43 @@ from hopscope.problem.roles import RELATIONS, Roles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = 0.95  # of rows that must hold a role, so that it is suggested (ours)
-DEEPEST = 16  # facts in a chain
+MOST = 0.95  # share of rows that must have a role for it to be suggested (ours)
+DEEPEST = 16  # most facts in a chain
 
 
 def attention(model: Any, inputs: Tensor, *, roles: Naming | Roles | None = None, at: int = -1) -> Shown:
     """Mean attention of every head from role to role.
 
     Args:
-        model: as `hopscope.wrap` takes it.
+        model: as for `hopscope.wrap`.
         inputs: some rows.
-        roles: of positions, as `hopscope.find_circuit` takes them; by default those that tokens suggest (`suggested`)
-            or, where there are none, relations between positions.
-        at: the position that answers.
+        roles: of positions, as for `hopscope.find_circuit`; by default those that tokens suggest (`suggested`) or, if
+            there are none, relations between positions.
+        at: the position of the answer.
 
     Returns:
-        A row for each head and path (layer, head, query, key, chain, attention), the strongest first.
+        A row for each head and path (layer, head, query, key, chain, attention from 0 to 1), the strongest first.
 
     Raises:
-        BadInput: something does not fit.
+        BadInput: an argument does not fit.
     """
     lent = borrowed(model, inputs)
-    asked, named = Asked(lent, inputs, at), "named"
+    subject, named = Subject(lent, inputs, at), "named"
     if roles is None:
         try:
             roles, named = suggested(inputs, at=at), "suggested by tokens"
         except BadInput:
             named = "relations between positions"
-    found = roles_of(roles, asked.inputs, slice_of(asked.at)) or relations(asked.inputs, slice_of(asked.at))
-    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(asked.n_layers)]
+    found = roles_of(roles, subject.inputs, slice_of(subject.at)) or relations(subject.inputs, slice_of(subject.at))
+    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(subject.n_layers)]
     with at_rest(lent):
-        patterns = asked.activations(*names)
+        patterns = subject.activations(*names)
     strengths = torch.stack([found.strengths(patterns[name].float()) for name in names]).cpu()
     return shown(strengths, found, named)
 
 
 def shown(strengths: Tensor, roles: Roles, named: str) -> Shown:
-    """Of mean attention on every path, (layer, relation, head, query role, key role), table, picture and words."""
+    """The result from the mean attention on every path, (layer, relation, head, query role, key role)."""
     from pandas import DataFrame
 
     def draw() -> Figure:
@@ -76,26 +76,26 @@ def shown(strengths: Tensor, roles: Roles, named: str) -> Shown:
 
 
 def suggested(inputs: Tensor, *, at: int = -1) -> Naming:
-    """Roles that tokens suggest: the chain that a query begins, as `hopscope.find_circuit` takes them.
+    """Roles for `hopscope.find_circuit` that repeated tokens suggest: the chain that begins at the query.
 
-    `key[1]` is the one other position that holds the query's token, `value[1]` the position after it, `key[2]` the one
-    other position that holds that token, and so on, as far as 95 % of the rows have them.
+    `key[1]` is the only other position with the query's token, `value[1]` the position after it, `key[2]` the only
+    other position with that token, and so on, as long as 95 % of the rows have them.
 
     Args:
         inputs: tokens (int, row position).
-        at: the position that answers.
+        at: the position of the answer.
 
     Raises:
-        BadInput: inputs are no tokens, or they do not repeat in this way.
+        BadInput: inputs are not tokens, or tokens do not repeat in this way.
     """
     if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.ndim != 2:
-        raise BadInput("roles are suggested by tokens (row, position); name those of features by roles=")
+        raise BadInput("roles are suggested for tokens (row, position); give the roles of features by roles=")
     check_at(at, inputs.shape[1])
     place = at % inputs.shape[1]
     depths = torch.tensor([len(chain_of(row, place)) for row in inputs.tolist()])
     deepest = max((k for k in range(1, DEEPEST + 1) if float((depths >= k).float().mean()) >= MOST), default=0)
     if not deepest:
-        raise BadInput("no roles are suggested: the query's token does not stand at one other position; name roles")
+        raise BadInput("no roles are suggested: the query's token is not at exactly one other position; give roles=")
 
     def naming(row: list[Any]) -> dict[str, int]:
         facts = list(enumerate(chain_of(row, place)[:deepest], 1))
@@ -106,14 +106,14 @@ def suggested(inputs: Tensor, *, at: int = -1) -> Naming:
 
 
 def chain_of(row: list[Any], place: int) -> list[int]:
-    """The places of a chain's keys, from a query on, as far as each is the only one."""
-    found: list[int] = []
+    """The positions of a chain's keys from a query on, as long as each is the only one with its token."""
+    keys: list[int] = []
     token, known = row[place], {place}
-    while len(found) < DEEPEST:
-        able = [i for i, held in enumerate(row) if held == token and i not in known]
-        if len(able) != 1 or able[0] + 1 >= len(row) or able[0] + 1 in known:
+    while len(keys) < DEEPEST:
+        candidates = [i for i, held in enumerate(row) if held == token and i not in known]
+        if len(candidates) != 1 or candidates[0] + 1 >= len(row) or candidates[0] + 1 in known:
             break
-        found.append(able[0])
-        known |= {able[0], able[0] + 1}
-        token = row[able[0] + 1]
-    return found
+        keys.append(candidates[0])
+        known |= {candidates[0], candidates[0] + 1}
+        token = row[candidates[0] + 1]
+    return keys

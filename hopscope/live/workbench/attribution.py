@@ -1,8 +1,8 @@
-"""What the stream says of the answer: part by part (direct logit attribution), and layer by layer (the logit lens).
+"""Direct logit attribution, part by part, and the logit lens, layer by layer.
 
-The last stream is the sum of the embedding and of all that heads and MLPs add (Elhage et al., 2021). With the scale of
-each row's final norm held, logits are linear in it. So the parts' shares of a difference of logits add up to it. The
-lens reads answers off earlier streams, as if they were the last (nostalgebraist, 2020).
+The last stream is the sum of the embedding and the outputs of all heads and MLPs (Elhage et al., 2021). Logits are
+linear in it if the scale of each row's final norm is held fixed. So the contributions of all parts to a difference of
+logits add up to this difference. The lens applies the unembedding to earlier streams (nostalgebraist, 2020).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.live.borrowed import borrowed
-from hopscope.live.example import called
-from hopscope.live.workbench.base import Asked, Folded, Shown, component_picture, largest, mean_of, picked
+from hopscope.live.example import token_names
+from hopscope.live.workbench.base import Folded, Shown, Subject, component_picture, largest, mean_of, picked
 from hopscope.models.base import at_rest
 
 if TYPE_CHECKING:
@@ -28,93 +28,94 @@ WHOLE = "whole attention"
 
 
 def attribution(model: Any, inputs: Tensor, right: Tensor, wrong: Tensor | None = None, *, at: int = -1) -> Shown:
-    """Direct logit attribution: what each part of the model adds to the difference of two logits.
+    """Direct logit attribution: the contribution of each part of the model to the difference of two logits.
 
     Args:
-        model: as `hopscope.wrap` takes it.
+        model: as for `hopscope.wrap`.
         inputs: some rows.
         right: the number of an output, for each row.
-        wrong: of another, whose logit is subtracted; by default the mean of all outputs is.
-        at: the position that answers.
+        wrong: of another, whose logit is subtracted; by default the mean of all outputs is subtracted.
+        at: the position of the answer.
 
     Returns:
-        A row for each part: node, layer (−1: the embedding), part, mean (nats), low, high. `bias` of a layer is what
-        its attention adds whatever heads say; that of layer −1 is the unembedding's. Their means add up to the
-        difference. Where a layer's heads cannot be told apart, its attention is one part.
+        A row for each part: node, layer (−1: the embedding), part, mean (nats), low, high (95 %). `bias` of a layer is
+        the bias of its attention output; of layer −1 it is that of the unembedding. The means add up to the difference.
+        If a layer's heads are not accessible, its attention is one part.
 
     Raises:
-        BadInput: something does not fit, the model has no stream, or its logits are not linear in the last one.
+        BadInput: an argument does not fit, the model has no stream, or its logits are not linear in the last one.
     """
     lent = borrowed(model, inputs)
     with at_rest(lent):
-        asked = Asked(lent, inputs, at)
-        asked.needs("hook_resid_pre", "hook_attn_out", "hook_resid_post")
-        outputs, last = asked.outputs().float(), f"blocks.{asked.n_layers - 1}.hook_resid_post"
-        stream = asked.activations(last)[last][:, asked.at]
+        subject = Subject(lent, inputs, at)
+        subject.needs("hook_resid_pre", "hook_attn_out", "hook_resid_post")
+        outputs, last = subject.outputs().float(), f"blocks.{subject.n_layers - 1}.hook_resid_post"
+        stream = subject.activations(last)[last][:, subject.at]
         whole = picked(outputs, right) - (outputs.mean(-1) if wrong is None else picked(outputs, wrong))
-        read = Folded(lambda x: asked.tried(x, last)[0], stream.shape[-1], stream)
+        read = Folded(lambda x: subject.under(x, last)[0], stream.shape[-1], stream)
         scale = read.scale(stream, outputs)
         if scale is None:
             raise BadInput(
-                "the logits are no linear map of the last stream, its norm's scale held (they are capped, say), so "
-                "they are no sum of what parts add"
+                "the logits are not linear in the last stream with the norm's scale held fixed (capped logits are an "
+                "example), so they cannot be attributed to parts"
             )
         along, rest = towards(read.weight.T, right, wrong), towards(read.bias, right, wrong)
         rows = [
             {"node": node, "layer": layer, "part": part, **mean_of((added.float() * along).sum(-1) * scale)}
-            for node, layer, part, added in parts(asked)
+            for node, layer, part, added in parts(subject)
         ]
         rows.insert(1, {"node": "bias", "layer": -1, "part": "bias", **mean_of(rest)})
     return shown_parts(rows, float(whole.mean()))
 
 
 def towards(columns: Tensor, right: Tensor, wrong: Tensor | None) -> Tensor:
-    """For each row a difference of columns, (row, ...), of outputs' (output, ...)."""
+    """For each row the column of the right output minus that of the wrong one, (row, ...), from (output, ...)."""
     return columns[right] - (columns.mean(0) if wrong is None else columns[wrong])
 
 
-def parts(asked: Asked) -> list[tuple[str, int, str, Tensor]]:
-    """All that is added to the stream at the position that answers: node, layer, part, (row, width)."""
+def parts(subject: Subject) -> list[tuple[str, int, str, Tensor]]:
+    """All that is added to the stream at the answer's position: node, layer, part, and the vectors (row, width)."""
     first = "blocks.0.hook_resid_pre"
-    found = [("embedding", -1, "stream", asked.activations(first)[first][:, asked.at])]
-    for layer in range(asked.n_layers):
-        found += heads_of(asked, layer)
-        if asked.has("hook_mlp_out"):
+    found = [("embedding", -1, "stream", subject.activations(first)[first][:, subject.at])]
+    for layer in range(subject.n_layers):
+        found += heads_of(subject, layer)
+        if subject.has("hook_mlp_out"):
             mlp = f"blocks.{layer}.hook_mlp_out"
-            found.append((f"m{layer}", layer, "MLP", asked.activations(mlp)[mlp][:, asked.at]))
+            found.append((f"m{layer}", layer, "MLP", subject.activations(mlp)[mlp][:, subject.at]))
     return found
 
 
-def heads_of(asked: Asked, layer: int) -> list[tuple[str, int, str, Tensor]]:
-    """What the heads of a layer add, and its bias; the whole where they cannot be told apart."""
+def heads_of(subject: Subject, layer: int) -> list[tuple[str, int, str, Tensor]]:
+    """The outputs of a layer's heads and its bias; one output for all heads if they are not accessible."""
     names = [f"blocks.{layer}.hook_attn_out", f"blocks.{layer}.attn.hook_z"]
-    found = asked.activations(*(name for name in names if name in asked.model.activation_names))
-    added = found[names[0]][:, asked.at]
+    found = subject.activations(*(name for name in names if name in subject.model.activation_names))
+    added = found[names[0]][:, subject.at]
     if names[1] in found:
-        z = found[names[1]][:, asked.at]  # row head d_head
-        write = written(asked, layer, z)
+        z = found[names[1]][:, subject.at]  # row head d_head
+        write = written(subject, layer, z)
         scale = write.scale(z.flatten(1), added)
         if scale is not None:
             weight = write.weight.unflatten(0, z.shape[1:])
             each = scale[:, None, None] * torch.einsum("rhd,hdm->rhm", z.float(), weight)
-            heads = [(f"a{layer}.h{head}", layer, f"h{head}", each[:, head]) for head in range(asked.n_heads)]
+            heads = [(f"a{layer}.h{head}", layer, f"h{head}", each[:, head]) for head in range(subject.n_heads)]
             return [*heads, (f"bias {layer}", layer, "bias", write.bias.expand_as(added))]
     return [(f"a{layer}", layer, WHOLE, added)]
 
 
-def written(asked: Asked, layer: int, z: Tensor) -> Folded:
-    """What a layer's attention adds of what its heads say, (row, head, d_head)."""
+def written(subject: Subject, layer: int, z: Tensor) -> Folded:
+    """The map from the z of a layer's heads, (row, head, d_head), to the output of its attention."""
     names = f"blocks.{layer}.attn.hook_z", f"blocks.{layer}.hook_attn_out"
-    ask = lambda x: asked.tried(x.unflatten(-1, z.shape[1:]), *names)[0]  # noqa: E731
+    ask = lambda x: subject.under(x.unflatten(-1, z.shape[1:]), *names)[0]  # noqa: E731
     return Folded(ask, z[0].numel(), z)
 
 
 def shown_parts(rows: list[dict[str, Any]], whole: float) -> Shown:
+    """The result from the rows of its table, and the mean difference of logits."""
     from pandas import DataFrame
 
     table = DataFrame(rows)
     total = float(table["mean"].sum())
-    words = f"The logits differ by {whole:.4g} on average; the parts add up to {total:.4g}. Most: " + largest(
+    words = f"The logits differ by {whole:.4g} on average; the parts add up to {total:.4g}. Largest: " + largest(
         table, "mean"
     )
     draw = lambda: component_picture(table, "mean", "difference of logits", "what each part adds")  # noqa: E731
@@ -125,40 +126,40 @@ def shown_parts(rows: list[dict[str, Any]], whole: float) -> Shown:
 
 
 def lens(model: Any, inputs: Tensor, right: Tensor, *, at: int = -1, names: Sequence[str] | None = None) -> Shown:
-    """The logit lens: what would be answered if an earlier stream were the last, at every position.
+    """The logit lens: the answer at every position if an earlier stream is used as the last one.
 
     Args:
-        model: as `hopscope.wrap` takes it.
+        model: as for `hopscope.wrap`.
         inputs: some rows.
         right: the number of the right output for each row; or the right numbers (float, row output).
-        at: the position that answers.
-        names: what outputs are called in the picture.
+        at: the position of the answer.
+        names: the names of outputs in the picture.
 
     Returns:
         A row for each stream (0: before all layers) and position: stream, position, score (mean probability of the
-        right output, or mean squared error), low, high, accuracy, likeliest (of the first row).
+        right output, or mean squared error), low, high (95 %), accuracy, likeliest (output of the first row).
 
     Raises:
-        BadInput: something does not fit, or the model has no stream.
+        BadInput: an argument does not fit, or the model has no stream.
     """
     lent = borrowed(model, inputs)
     with at_rest(lent):
-        asked = Asked(lent, inputs, at)
-        asked.needs("hook_resid_pre", "hook_resid_post")
-        last = f"blocks.{asked.n_layers - 1}.hook_resid_post"
-        streams = [*(f"blocks.{layer}.hook_resid_pre" for layer in range(asked.n_layers)), last]
-        cache, right, rows = asked.activations(*streams), right.to(asked.inputs.device), []
+        subject = Subject(lent, inputs, at)
+        subject.needs("hook_resid_pre", "hook_resid_post")
+        last = f"blocks.{subject.n_layers - 1}.hook_resid_post"
+        streams = [*(f"blocks.{layer}.hook_resid_pre" for layer in range(subject.n_layers)), last]
+        cache, right, rows = subject.activations(*streams), right.to(subject.inputs.device), []
         for number, name in enumerate(streams):
             with torch.no_grad():
-                outputs = lent(asked.inputs, replace={last: cache[name]}).float()
-            offset = asked.inputs.shape[1] - outputs.shape[1]  # a model may answer at its last position alone
+                outputs = lent(subject.inputs, replace={last: cache[name]}).float()
+            offset = subject.inputs.shape[1] - outputs.shape[1]  # a model may have outputs at its last position alone
             for place in range(outputs.shape[1]):
                 rows.append({"stream": number, "position": place + offset, **read(outputs[:, place], right)})
-    return shown_streams(rows, asked.at, right.is_floating_point(), called(asked.inputs[0], names), names)
+    return shown_streams(rows, subject.at, right.is_floating_point(), token_names(subject.inputs[0], names), names)
 
 
 def read(outputs: Tensor, right: Tensor) -> dict[str, Any]:
-    """What answers tell of the right ones."""
+    """Score, accuracy and likeliest output, given the right answers. Raises BadInput for a wrong shape."""
     if right.is_floating_point():
         if right.shape != outputs.shape:
             raise BadInput(f"right answers must be of shape {tuple(outputs.shape)}; got {tuple(right.shape)}")
@@ -171,6 +172,7 @@ def read(outputs: Tensor, right: Tensor) -> dict[str, Any]:
 def shown_streams(
     rows: list[dict[str, Any]], at: int, numbers: bool, symbols: Sequence[str], names: Sequence[str] | None
 ) -> Shown:
+    """The result from the rows of its table."""
     from pandas import DataFrame
 
     table = DataFrame(rows).rename(columns={"mean": "score"})
@@ -181,7 +183,7 @@ def shown_streams(
 
         wide = table.pivot_table(index="stream", columns="position", values="score")[::-1]
         best = table.pivot_table(index="stream", columns="position", values="likeliest", aggfunc="first")[::-1]
-        texts = [called(torch.tensor(row), names) for row in best.to_numpy(int).tolist()]
+        texts = [token_names(torch.tensor(row), names) for row in best.to_numpy(int).tolist()]
         held = [f"{place} {symbols[place]}" if symbols else str(place) for place in map(int, wide.columns)]
         caption = "" if numbers else "Written: the likeliest output of the first row. Stream 0 is before all layers."
         down = [f"stream {stream}" for stream in wide.index]
@@ -189,5 +191,5 @@ def shown_streams(
         return grids(given, down, held, label, texts=None if numbers else texts, title="logit lens", caption=caption)
 
     here = table[table["position"] == at]
-    told = ", ".join(f"{row.stream}: {row.score:.3g}" for row in here.itertuples())
-    return Shown("lens", f"At position {at}, {label} by stream: {told}.", table, draw)
+    scores = ", ".join(f"{row.stream}: {row.score:.3g}" for row in here.itertuples())
+    return Shown("lens", f"At position {at}, {label} by stream: {scores}.", table, draw)

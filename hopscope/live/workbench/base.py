@@ -1,4 +1,4 @@
-"""What all measures of the workbench share: what is asked of a model, and what is shown of it."""
+"""What all measures of the workbench share: the model under study, linear maps read off it, and the result."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-#: Of outputs (row, output), a number for each row.
+#: Gives a number for each row of outputs, (row, output).
 Metric = Callable[[Tensor], Tensor]
-#: Right answers and those that they are compared with, an output's number for each row.
+#: Right answers and those whose logits are subtracted, an output's number for each row.
 Pair = tuple[Tensor, Tensor]
-STRANGE = 1e-3  # relative, by how much a map may miss one that is linear but for its scale (ours)
-LARGE = 1e3  # of vectors by which maps are tried, so that what norms add to the scale is nothing
-#: Why an activation is not to be had of a model whose stream is known.
-HEADS = "its products are not of two tensors, head by head, as those of einsum are not; matmul's are"
+STRANGE = 1e-3  # relative error up to which a map counts as linear but for its scale (ours)
+LARGE = 1e3  # length of the vectors on which maps are measured, which makes the epsilon of norms negligible
+#: The reason why an activation is not accessible in a model whose stream is known.
+HEADS = "its products must be of two tensors, head by head, as those of matmul; those of einsum are not"
 LACKING = {
     "hook_resid_mid": "its MLPs read what its attention reads (parallel layers)",
     **dict.fromkeys(("attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z"), HEADS),
 }
-CHUNK = 256  # rows in a pass by which a map is tried
+CHUNK = 256  # rows in a pass that measures a map
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A measure's table and picture; `print` tells it in words, a notebook shows all three.
+    """A measure's table and picture; `print` gives a summary in words, a notebook shows all three.
 
     Attributes:
-        name: of the measure, and of its files.
-        words: what was seen.
-        table: every number, with the ends of its 95 % interval over rows where it is a mean.
+        name: of the measure and its files.
+        words: a summary.
+        table: every number; a mean over rows with its 95 % interval.
         draw: makes the picture.
     """
 
@@ -79,17 +79,17 @@ class Shown:
         return f"<p>{html.escape(self.words)}</p>{picture[max(picture.find('<svg'), 0) :]}{table}"
 
 
-class Asked:
-    """A model at the position where it answers.
+class Subject:
+    """The model under study, with inputs and the position of the answer.
 
     Args:
-        model: whose.
+        model: in its adapter.
         inputs: some rows.
-        at: the position.
+        at: the position of the answer.
         metric: of its outputs; or a pair of answers, whose logits are subtracted.
 
     Raises:
-        BadInput: something does not fit.
+        BadInput: an argument does not fit.
     """
 
     def __init__(self, model: Borrowed, inputs: Tensor, at: int, metric: Metric | Pair | None = None):
@@ -101,41 +101,43 @@ class Asked:
         self.metric = difference(*metric) if isinstance(metric, tuple) else metric
         self.n_layers, self.n_heads = model.architecture.n_layers, model.architecture.n_heads
 
-    def same(self, inputs: Tensor) -> Asked:
-        """The same of other rows, one for one. Raises BadInput."""
+    def same(self, inputs: Tensor) -> Subject:
+        """The same model on other inputs of the same shape. Raises BadInput."""
         if not isinstance(inputs, Tensor) or inputs.shape != self.inputs.shape or inputs.dtype != self.inputs.dtype:
-            raise BadInput("clean and corrupt inputs must be tensors of one shape and number format, row by row a pair")
-        return Asked(self.model, inputs, self.at, self.metric)
+            raise BadInput("clean and corrupt inputs must be tensors of the same shape and dtype, paired row by row")
+        return Subject(self.model, inputs, self.at, self.metric)
 
     def has(self, short: str) -> bool:
         """Whether every layer offers an activation."""
         return {f"blocks.{layer}.{short}" for layer in range(self.n_layers)} <= {*self.model.activation_names}
 
     def needs(self, *shorts: str) -> None:
-        """Raises BadInput where activations are not to be had."""
+        """Raise BadInput for an activation that some layer does not offer."""
         for short in shorts:
             if not self.has(short):
                 why = LACKING.get(short) or getattr(self.model.inner, "unstreamed", "")
                 kind = type(getattr(self.model.inner, "inner", self.model.inner)).__name__
-                what = "the residual stream" if "attn.hook" not in short else "queries, keys and values of single heads"
-                raise BadInput(f"{what} of a {kind} cannot be had (blocks.0.{short})" + (f": {why}" if why else ""))
+                what = "residual streams" if "attn.hook" not in short else "queries, keys and values of single heads"
+                raise BadInput(
+                    f"{what} of a {kind} are not accessible (blocks.0.{short})" + (f": {why}" if why else "")
+                )
 
     @torch.no_grad()
     def outputs(self, replace: Mapping[str, Any] | None = None) -> Tensor:
-        """The answers under replacements, (row, output)."""
+        """Outputs at the answer's position under replacements, (row, output)."""
         found: Tensor = self.model(self.inputs, replace=replace, at=slice_of(self.at))
         return shaped(found, self.at)
 
     def values(self, replace: Mapping[str, Any] | None = None) -> Tensor:
-        """The metric of every row under replacements. Raises BadInput where it is none."""
+        """The metric of every row under replacements, (row). Raises BadInput unless it is a finite number."""
         return self.measured(self.outputs(replace))
 
     def measured(self, outputs: Tensor) -> Tensor:
-        """The metric of outputs. Raises BadInput where it is none."""
+        """The metric of outputs, (row). Raises BadInput unless it is a finite number for each row."""
         assert self.metric is not None
         try:
             found = self.metric(outputs)
-        except Exception as error:  # whatever the owner's function raises
+        except Exception as error:  # the caller's function may raise anything
             raise BadInput(f"the metric fails on outputs of shape {tuple(outputs.shape)}: {one_line(error)}") from None
         if not isinstance(found, Tensor) or found.shape != outputs.shape[:1] or not bool(found.isfinite().all()):
             got = (
@@ -151,13 +153,13 @@ class Asked:
         return found
 
     @torch.no_grad()
-    def tried(self, vectors: Tensor, given: str, *read: str) -> list[Tensor]:
-        """What activations, or outputs, become at the position where an activation is given as some vectors there.
+    def under(self, vectors: Tensor, given: str, *read: str) -> list[Tensor]:
+        """Activations, or outputs, at the answer's position when another activation is replaced by given vectors.
 
         Args:
-            vectors: (n, ...), of the activation's form at one position.
-            given: its name.
-            read: names; none: outputs.
+            vectors: (n, ...), each in the shape of the activation at one position; used at every position.
+            given: the name of the activation to replace.
+            read: names of activations to return, each (n, ...); without any, the outputs (n, output).
         """
         found: list[list[Tensor]] = []
         for some in vectors.split(CHUNK):
@@ -170,15 +172,16 @@ class Asked:
 
 
 class Folded:
-    """A map of vectors that is linear but for a norm's scale: y = s(x) x W + b. W has the norm folded in.
+    """A map that is linear but for the scale of a norm, y = s(x) x W + b, with the norm folded into W.
 
-    It is found without looking at weights: zero gives the bias, and vectors along each axis, all as long, the rows of W
-    but for a common factor. That holds for root mean squares, with layer norms (W is then centred), and without norms.
+    It is measured without access to weights. The zero vector gives the bias. Vectors of equal length along each axis
+    give the rows of W up to a common factor. This holds for RMS norm, for layer norm (W is then centred), and without a
+    norm.
 
     Args:
-        ask: what the map makes of vectors (n, width), any number of them.
-        width: of these.
-        like: of which number format they are.
+        ask: applies the map to any number of vectors, (n, width).
+        width: of the vectors.
+        like: a tensor with the device and dtype of the vectors.
     """
 
     def __init__(self, ask: Callable[[Tensor], Tensor], width: int, like: Tensor):
@@ -187,7 +190,7 @@ class Folded:
         self.bias, self.weight = found[0], found[1:] - found[0]
 
     def scale(self, x: Tensor, y: Tensor) -> Tensor | None:
-        """The scale of each vector, given what the map made of it; None where it is no such map."""
+        """The scale s of each vector x, given y; None if the map does not have this form."""
         linear, wanted = x.float() @ self.weight.flatten(1), (y.float() - self.bias).flatten(1)
         scale = (wanted * linear).sum(-1) / linear.square().sum(-1).clamp(min=1e-30)
         missed = (wanted - scale[:, None] * linear).norm(dim=-1)
@@ -200,12 +203,12 @@ def difference(right: Tensor, wrong: Tensor) -> Metric:
 
 
 def picked(outputs: Tensor, answers: Tensor) -> Tensor:
-    """Of each row the output of a number. Raises BadInput where there is no such."""
+    """Each row's output of a given number, (row). Raises BadInput for a number that is out of range."""
     answers = answers.to(outputs.device)
     if answers.is_floating_point() or answers.shape != outputs.shape[:1]:
         raise BadInput(f"answers must be an output's number for each of the {len(outputs)} rows")
     if int(answers.min()) < 0 or int(answers.max()) >= outputs.shape[-1]:
-        raise BadInput(f"answers must number the {outputs.shape[-1]} outputs; got {int(answers.max())}")
+        raise BadInput(f"answers must be numbers of the {outputs.shape[-1]} outputs; got {int(answers.max())}")
     return outputs.gather(-1, answers[:, None])[:, 0]
 
 
@@ -216,7 +219,7 @@ def mean_of(values: Tensor) -> dict[str, float]:
 
 
 def component_picture(table: DataFrame, column: str, label: str, title: str) -> Figure:
-    """A table's numbers by layer and component."""
+    """A grid of a table's numbers by layer and component."""
     from hopscope.drawing.grid import grids
 
     wide = table.pivot_table(index="layer", columns="part", values=column, sort=False)

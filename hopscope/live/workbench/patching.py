@@ -1,7 +1,7 @@
-"""Clean and corrupt inputs: which nodes, and which edges between them, carry what tells one from the other.
+"""Clean and corrupt inputs: which nodes, and which edges between them, carry the difference between the two.
 
-Activation patching (Meng et al., 2022; Wang et al., 2023) and path patching (Goldowsky-Dill et al., 2023), exact: each
-node and each edge is run. Edges are those of `hopscope.circuits.components`, asked of any model.
+Activation patching (Meng et al., 2022; Wang et al., 2023) and path patching (Goldowsky-Dill et al., 2023), exact: there
+is a run for each node and each edge. Edges are those of `hopscope.circuits.components`, here for any model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hopscope.circuits.exam import Discovery
 from hopscope.core.settings import BadInput
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.given import Data, Given
-from hopscope.live.workbench.base import Asked, Metric, Pair, Shown, component_picture, largest, mean_of
+from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, component_picture, largest, mean_of
 from hopscope.models.base import Cache, Model, at_rest
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
@@ -34,27 +34,27 @@ TILE = 512  # sequences in a pass
 def nodes(
     model: Any, clean: Tensor, corrupt: Tensor, metric: Metric | Pair, *, at: int = -1, restore: bool = True
 ) -> Shown:
-    """Activation patching: each head, and each MLP, alone taken from the other inputs, at all positions.
+    """Activation patching: each head and each MLP alone takes its activation on the other inputs, at all positions.
 
     Args:
-        model: as `hopscope.wrap` takes it.
+        model: as for `hopscope.wrap`.
         clean: some rows.
-        corrupt: others, row by row a pair.
-        metric: of outputs (row, output), a number for each row; or a pair of answers (right, wrong), whose logits are
-            subtracted.
-        at: the position that answers.
-        restore: whether the clean activation is put into the corrupt run; otherwise the corrupt into the clean.
+        corrupt: other rows, each paired with a clean one.
+        metric: gives a number for each row of outputs, (row, output); or a pair of answers (right, wrong), whose logits
+            are subtracted.
+        at: the position of the answer.
+        restore: whether clean activations are put into the corrupt run; otherwise corrupt ones into the clean run.
 
     Returns:
-        A row for each node: node, layer, part, mean (the metric), low, high, and share, how much of the way from one
-        run's metric to the other's it goes.
+        A row for each node: node, layer, part, mean (the metric), low, high (95 %), and share: the change of the mean
+        as a share of the difference between both runs (0: none of it, 1: all).
 
     Raises:
-        BadInput: something does not fit, or clean and corrupt differ in nothing.
+        BadInput: an argument does not fit, or the metric is the same on clean and corrupt inputs.
     """
     lent = borrowed(model, clean)
     with at_rest(lent):
-        right = Asked(lent, clean, at, metric)
+        right = Subject(lent, clean, at, metric)
         wrong = right.same(corrupt)
         into, of = (wrong, right) if restore else (right, wrong)
         given = of.activations(*(name for layer in range(right.n_layers) for name in names_of(right, layer)))
@@ -71,19 +71,19 @@ def nodes(
     return shown_nodes(rows, (float(begin.mean()), float(end.mean())), restore)
 
 
-def names_of(asked: Asked, layer: int) -> list[str]:
-    """What is patched in a layer: what its heads say or, where that cannot be had, all that attention adds; the MLP."""
-    if not asked.has("attn.hook_z"):
-        asked.needs("hook_attn_out")
-    attention = "attn.hook_z" if asked.has("attn.hook_z") else "hook_attn_out"
-    return [f"blocks.{layer}.{name}" for name in (attention, "hook_mlp_out") if asked.has(name)]
+def names_of(subject: Subject, layer: int) -> list[str]:
+    """The activations to patch in a layer: the z of heads or else the attention output, and the MLP output."""
+    if not subject.has("attn.hook_z"):
+        subject.needs("hook_attn_out")
+    attention = "attn.hook_z" if subject.has("attn.hook_z") else "hook_attn_out"
+    return [f"blocks.{layer}.{name}" for name in (attention, "hook_mlp_out") if subject.has(name)]
 
 
-def nodes_of(asked: Asked, layer: int, given: Mapping[str, Tensor]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """A layer's nodes: their names, parts, and what patches them."""
-    attention, *mlp = names_of(asked, layer)
+def nodes_of(subject: Subject, layer: int, given: Mapping[str, Tensor]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """A layer's nodes: their names, parts, and the replacements that patch them."""
+    attention, *mlp = names_of(subject, layer)
     if attention.endswith("hook_z"):
-        for head in range(asked.n_heads):
+        for head in range(subject.n_heads):
             yield f"a{layer}.h{head}", f"h{head}", {attention: one_head(head, given[attention])}
     else:
         yield f"a{layer}", "whole attention", {attention: given[attention]}
@@ -92,7 +92,7 @@ def nodes_of(asked: Asked, layer: int, given: Mapping[str, Tensor]) -> Iterator[
 
 
 def one_head(head: int, given: Tensor) -> Callable[[Tensor], Tensor]:
-    """A replacement of what one head says."""
+    """A replacement of the z of one head."""
 
     def replaced(actual: Tensor) -> Tensor:
         actual = actual.clone()
@@ -116,34 +116,34 @@ def shown_nodes(rows: list[dict[str, Any]], ends: tuple[float, float], restore: 
 
 
 def edges(model: Any, clean: Tensor, corrupt: Tensor, metric: Metric | Pair, *, at: int = -1) -> Shown:
-    """Path patching: each edge between two nodes alone carries what its source put out on the corrupt inputs.
+    """Path patching: each edge between two nodes alone carries its source's output on the corrupt inputs.
 
     Args:
-        model: as `hopscope.wrap` takes it.
+        model: as for `hopscope.wrap`.
         clean: some rows.
-        corrupt: others, row by row a pair.
-        metric: as `nodes` takes it.
-        at: the position that answers.
+        corrupt: other rows, each paired with a clean one.
+        metric: as for `nodes`.
+        at: the position of the answer.
 
     Returns:
-        A row for each edge: edge, source, target, part (`q`, `k`, `v` of heads), mean (the metric), low, high, and
-        effect, by how much the edge alone changes it.
+        A row for each edge: edge, source, target, part (`q`, `k`, `v` of heads), mean (the metric), low, high (95 %),
+        and effect: the change of the mean.
 
     Raises:
-        BadInput: something does not fit; or queries, keys and values of single heads, or the stream, cannot be had.
+        BadInput: an argument does not fit; or queries, keys and values of heads, or streams, are not accessible.
     """
     lent = borrowed(model, clean)
     with at_rest(lent):
-        asked = Asked(lent, clean, at, metric)
-        other = asked.same(corrupt)
+        subject = Subject(lent, clean, at, metric)
+        other = subject.same(corrupt)
         reads_mid = ["hook_resid_mid", "hook_mlp_out"] if lent.architecture.mlp else []
-        asked.needs(*NEEDS, "hook_resid_post", *reads_mid)
-        early = lent if lent.starts_at_layers else Layered(lent, asked.inputs)
-        patching = Patching(early, batch_of(asked), other.inputs, TILE)
+        subject.needs(*NEEDS, "hook_resid_post", *reads_mid)
+        early = lent if lent.starts_at_layers else Layered(lent, subject.inputs)
+        patching = Patching(early, batch_of(subject), other.inputs, TILE)
         every = patching.wiring.edges
         whole = frozenset(every)
-        begin = asked.values()
-        values = [asked.measured(one[:, 0]) for one in patching.outputs([whole - {edge} for edge in every])]
+        begin = subject.values()
+        values = [subject.measured(one[:, 0]) for one in patching.outputs([whole - {edge} for edge in every])]
     rows = []
     for edge, found in zip(every, values, strict=True):
         source, target, part = ends(edge)
@@ -173,22 +173,22 @@ def shown_edges(rows: list[dict[str, Any]], begin: float) -> Shown:
     return Shown("edges", words, table, draw)
 
 
-def batch_of(asked: Asked, roles: Roles | None = None) -> Batch:
-    """Rows as sequences of a task, of which no answers are known."""
-    n = len(asked.inputs)
-    unknown = torch.zeros(n, dtype=torch.long, device=asked.inputs.device)
+def batch_of(subject: Subject, roles: Roles | None = None) -> Batch:
+    """Rows as a batch of a task without targets."""
+    n = len(subject.inputs)
+    unknown = torch.zeros(n, dtype=torch.long, device=subject.inputs.device)
     nothing = lambda outputs, targets: outputs.sum() * 0  # noqa: E731
-    data = Data(asked.inputs, unknown, asked.at, nothing, nothing, roles, 0.0)
-    task = Given(data, asked.outputs()[:2, None], Discovery())
-    return Batch(task, {"row": torch.arange(n, device=asked.inputs.device)})
+    data = Data(subject.inputs, unknown, subject.at, nothing, nothing, roles, 0.0)
+    task = Given(data, subject.outputs()[:2, None], Discovery())
+    return Batch(task, {"row": torch.arange(n, device=subject.inputs.device)})
 
 
 class Layered(Model):
-    """A model that begins and ends at any layer by way of all others: what those before do is thrown away.
+    """A model that can start and stop at any layer; earlier layers are run, and their result is discarded.
 
     Args:
-        model: that has a stream.
-        inputs: some rows that it reads.
+        model: with a stream.
+        inputs: some rows of inputs.
     """
 
     starts_at_layers = True
@@ -230,7 +230,7 @@ class Layered(Model):
 
 
 def keeping(kept: Cache, name: str, given: Any, leave: bool = False) -> Callable[[Tensor], Tensor]:
-    """A replacement that remembers what it leaves, and may leave the pass."""
+    """A replacement that stores its result in a cache, and under `leave` ends the pass by raising Enough."""
 
     def replaced(actual: Tensor) -> Tensor:
         found = actual if given is None else given(actual) if callable(given) else given.expand_as(actual)

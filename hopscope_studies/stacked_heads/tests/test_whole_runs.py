@@ -55,5 +55,5 @@ def test_its_circuit_is_found(transformer_d):
     """By hand it is enough; live it is not, for the layers before tell these heads where to attend."""
     found = discover(*transformer_d)
     assert sorted(str(part.path) for part in found.paths) == sorted(CIRCUIT)
-    assert found.verdict == "partial" and found.reason.startswith("by hand it passes")
+    assert found.verdict == "partial" and found.reason.startswith("it passes by hand")
     assert found.losses["circuit"].high < 0.05 < found.losses["live"].low
