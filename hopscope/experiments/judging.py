@@ -254,7 +254,7 @@ class Evidence:
             under_prior(sentence, some),
             number=value,
             spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
-            n=max(1, self.rows.run.nunique() if n is None else n),
+            n=max(1, self.rows.run.nunique() if n is None else int(n)),  # of a count in numpy, too, which is no JSON
             seeds=tuple(sorted({int(seed) for seed in some.seed})),
             threshold=words_of(bounds, provided, self.source) + words_of_number(values, statistic, what, limit),
             verdict=settled(bounds, provided),
