@@ -175,6 +175,16 @@ class Task(Settings, Thresholds, ABC):
         return True
 
     @property
+    def in_training(self) -> Task:
+        """The task as training draws it; another only where it may not draw what validation does (`text`)."""
+        return self
+
+    @property
+    def own_files(self) -> Mapping[str, str]:
+        """Files of the user's that the task reads, by name, with their sha256."""
+        return {}
+
+    @property
     def has_more_to_search(self) -> bool:
         """Whether a search may ask for further sequences that it has not judged circuits on."""
         return True

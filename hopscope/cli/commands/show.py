@@ -10,13 +10,14 @@ from rich.table import Table
 
 from hopscope.circuits.text_drawing import drawing
 from hopscope.circuits.units import Row, Unit
-from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
+from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder, say
 from hopscope.configuration.config import Config
 from hopscope.core.terminal import tinted
 from hopscope.core.wording import count, duration
 from hopscope.emergence.record import stored_paths
 from hopscope.models.transformer import Architecture
 from hopscope.runs.collapse import collapse
+from hopscope.runs.generation import generate as write
 from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
 
@@ -28,12 +29,18 @@ VERIFIED = (
 
 @click.command("show")
 @run_folder
+@click.option("--generate", type=click.IntRange(1), metavar="N", help="Instead: N tokens that a model of text writes.")
+@click.option("--prompt", default="\n", help="What it writes on; default a new line.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which text it writes.")
 @as_json
-def command(folder: Path, as_json: bool) -> None:
+def command(folder: Path, generate: int | None, prompt: str, seed: int, as_json: bool) -> None:
     """Summarise the run in DIR: what it is, how far it got, how well it does."""
     run = load(folder)
+    written = {"text": write(run, generate, prompt, seed)} if generate else None
     if as_json:
-        print_json(run.summary())
+        print_json(written or run.summary())
+    elif written:
+        say(written["text"])
     else:
         describe(run, circuit=True)
 
