@@ -1,4 +1,4 @@
-"""Text that a model writes: one token after the other, drawn as it foretells them."""
+"""Text that a model writes: one character after the other, drawn as it foretells them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hopscope.tasks.text import Text
 
 @torch.no_grad()
 def generate(run: Run, n: int, prompt: str = "\n", seed: int = 0) -> str:
-    """The prompt, and n tokens behind it, drawn by the run's newest model at temperature 1.
+    """The prompt, and n characters behind it, drawn by the run's newest model at temperature 1.
 
     Args:
         run: of the task `text`.
-        n: number of tokens.
-        prompt: at least one character; the model sees as many tokens of what is there as it was trained on.
+        n: number of characters.
+        prompt: at least one character; the model sees as many of the last ones as it was trained on.
         seed: equal seeds write equal texts.
 
     Raises:
@@ -28,9 +28,8 @@ def generate(run: Run, n: int, prompt: str = "\n", seed: int = 0) -> str:
         raise BadInput(f"{run.path} is of the task {task.name()}; text is written by runs of the task text")
     if not prompt:
         raise BadInput("a prompt must have at least one character")
-    tokens, random = task.corpus.encode(prompt).tolist(), generator(seed, "generation")
+    tokens, random = task.encode(prompt), generator(seed, "generation")
     for _ in range(n):
-        seen = torch.tensor([tokens[-task.length :]], device=model.device)
-        law = model(seen, at=slice(-1, None))[0, 0].double().softmax(-1).cpu()
-        tokens.append(int(torch.multinomial(law, 1, generator=random)))
-    return task.corpus.decode(tokens)
+        law = model(tokens[None, -task.length :], at=slice(-1, None))[0, 0].double().softmax(-1)
+        tokens = torch.cat([tokens, torch.multinomial(law, 1, generator=random)])
+    return task.decode(tokens)

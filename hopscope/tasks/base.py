@@ -358,6 +358,10 @@ class TokenTask(Task):
         """By default the tokens drawn, as many as there are positions; one more may be drawn, to be only asked."""
         return draw["tokens"][:, : self.n_positions]
 
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        """By default a symbol `t7` is token 7, wherever it stands."""
+        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab or 0)}
+
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """The answers that the context gives; other than the targets only where a task replaces some by noise."""
         return self.targets(draw)

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from itertools import pairwise
 
-import numpy
 import pytest
 import torch
 
@@ -16,8 +15,7 @@ from hopscope.configuration.presets import recipe
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.runs.generation import generate
-from hopscope.tasks.base_text import PLAYS, Corpus, read
-from hopscope.tasks.text import Text
+from hopscope.tasks.text import Text, read
 from hopscope.training.trainer import Data, Trainer
 
 CPU = torch.device("cpu")
@@ -26,14 +24,14 @@ SMALL = Architecture(n_layers=1, d_model=32, mlp=True)
 
 @pytest.fixture(scope="module")
 def plays() -> str:
-    return read(PLAYS)
+    return read("")
 
 
 def test_the_plays_are_those_of_the_published_recipe(plays):
     """nanoGPT's data/shakespeare_char/prepare.py states these four numbers."""
     task = Text()
     assert (len(plays), task.d_vocab) == (1_115_394, 65)
-    assert {name: len(tokens) for name, tokens in task.corpus.parts.items()} == {
+    assert {name: len(tokens) for name, tokens in task.parts.items()} == {
         "training": 1_003_854,
         "held_out": 111_540,
     }
@@ -42,11 +40,9 @@ def test_the_plays_are_those_of_the_published_recipe(plays):
 # The split ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("merges", [0, 30])
-def test_the_parts_are_the_text_and_share_none_of_it(plays, merges):
-    task = Text(merges=merges)
-    parts = [task.corpus.decode(tokens.tolist()) for tokens in task.corpus.parts.values()]
-    assert "".join(parts) == plays
+def test_the_parts_are_the_text_and_share_none_of_it(plays):
+    task = Text(held_out=0.25)
+    assert "".join(task.decode(tokens) for tokens in task.parts.values()) == plays
 
 
 @pytest.mark.parametrize("examples", [0, 64])
@@ -63,43 +59,6 @@ def test_training_draws_the_beginning_and_all_else_the_end(examples, tmp_path):
     assert len(judged_on) == 250 and (examples or len(trained_on) == 750)
 
 
-def test_what_is_merged_is_not_decided_by_the_held_out_part():
-    beginning = "abcabdabe" * 5
-    first, second = (Corpus(beginning + end, 0.5, 3) for end in ("xyxyx" * 9, "yyxxy" * 9))
-    assert first.symbols == second.symbols
-    assert numpy.array_equal(first.parts["training"], second.parts["training"])
-
-
-# Tokens ------------------------------------------------------------------------------------------------------------
-
-
-def byte_pairs(text: str, merges: int) -> tuple[list[str], list[str]]:
-    """Sennrich et al.'s algorithm, slowly: the symbols, and the text as pieces."""
-    symbols, pieces = sorted(set(text)), list(text)
-    for _ in range(merges):
-        counts = Counter(pairwise(pieces))
-        pair = min(counts, key=lambda one: (-counts[one], symbols.index(one[0]), symbols.index(one[1])))
-        symbols.append("".join(pair))
-        done: list[str] = []
-        place = 0
-        while place < len(pieces):
-            here = tuple(pieces[place : place + 2]) == pair
-            done.append("".join(pieces[place : place + 1 + here]))
-            place += 1 + here
-        pieces = done
-    return symbols, pieces
-
-
-@pytest.mark.parametrize("text", ["aaaaabaaabaaaaaaab" * 4, "To be, or not to be, that is the question:\n" * 3])
-@pytest.mark.parametrize("merges", [0, 1, 6])
-def test_byte_pairs_are_those_of_the_slow_algorithm(text, merges):
-    symbols, pieces = byte_pairs(text, merges)
-    corpus = Corpus(text + text, 0.5, merges)
-    assert corpus.symbols == symbols
-    assert [corpus.symbols[token] for token in corpus.parts["training"]] == pieces
-    assert [corpus.symbols[token] for token in corpus.encode(text)] == pieces
-
-
 def test_batches_are_stretches_of_the_text(plays):
     """Inputs and targets of every drawn row, by slices of the string."""
     task = Text(length=20)
@@ -108,15 +67,15 @@ def test_batches_are_stretches_of_the_text(plays):
     batch = task.sample(8, 7)
     for row, [start] in enumerate(starts.tolist()):
         stretch = held_out[start : start + 21]
-        assert task.corpus.decode(batch.inputs[row].tolist()) == stretch[:-1]
-        assert task.corpus.decode(batch.targets[row, :, 0].tolist()) == stretch[1:]
+        assert task.decode(batch.inputs[row]) == stretch[:-1]
+        assert task.decode(batch.targets[row, :, 0]) == stretch[1:]
 
 
 # Losses ------------------------------------------------------------------------------------------------------------
 
 
 def test_baselines_by_counting(tmp_path):
-    """Frequencies and pairs of a text by Python's counters, smoothed as told; and the entropies of what is drawn."""
+    """Frequencies and pairs of a text by Python's counters, smoothed as told."""
     text = "she sells sea shells; " * 20 + "the shells she sells are sea shells, he says. " * 2
     (tmp_path / "text.txt").write_text(text)
     task = Text(file=str(tmp_path / "text.txt"), length=8, held_out=0.2)
@@ -127,19 +86,12 @@ def test_baselines_by_counting(tmp_path):
     after = [(pairs[a, b] + n * alone[b]) / (firsts[a] + n) for a, b in pairwise(shown)]
     assert task.baselines == pytest.approx(
         {
-            "any token": math.log(n),
+            "any character": math.log(n),
             "frequencies": -sum(math.log(alone[c]) for c in shown) / len(shown),
             "pairs": -sum(map(math.log, after)) / len(after),
             "foreknown": 0.0,
         }
     )
-    stretches = [shown[i : i + 9] for i in range(len(shown) - 8)]
-    surprise = 0.0
-    for stretch in stretches:  # of each next character, among all stretches that begin as this one does
-        for known in range(1, 9):
-            alike = [other for other in stretches if other[:known] == stretch[:known]]
-            surprise -= math.log(sum(o[known] == stretch[known] for o in alike) / len(alike))
-    assert task.bayes_loss == pytest.approx(surprise / len(stretches) / 8)
 
 
 def test_the_pairs_of_the_plays_cost_what_is_published():
@@ -174,11 +126,11 @@ def test_it_writes_on_as_it_foretells(run, capsys):
     prompt = "KING RICHARD: what is the matter with my lord of this"
     written = generate(run, 5, prompt, seed=3)
     assert written == generate(run, 5, prompt, seed=3) and written.startswith(prompt)
-    random, tokens, task = generator(3, "generation"), run.task.corpus.encode(prompt).tolist(), run.task
+    random, text = generator(3, "generation"), prompt
     for _ in range(5):
-        law = run.model(torch.tensor([tokens[-32:]]))[0, -1].detach().double().softmax(-1)
-        tokens.append(int(torch.multinomial(law, 1, generator=random)))
-    assert task.corpus.decode(tokens) == written
+        law = run.model(run.task.encode(text[-32:])[None])[0, -1].detach().double().softmax(-1)
+        text += run.task.characters[int(torch.multinomial(law, 1, generator=random))]
+    assert text == written
     assert main(["show", str(run.path), "--generate", "5", "--prompt", prompt, "--seed", "3"]) == 0
     assert capsys.readouterr().out == written + "\n"
 
@@ -200,21 +152,20 @@ def test_what_cannot_be_written_on_is_refused_in_a_sentence(run, folder, prompt,
 
 
 @pytest.mark.parametrize(
-    ("content", "settings", "message"),
+    ("content", "message"),
     [
-        (None, [], "could not read the text"),
-        (b"\xff\xfe" * 500, [], "is no text in UTF-8 \\(byte 0\\)"),
-        (b"a\0b" * 500, [], "holds zero bytes"),
-        (b"", [], "too short: its part training has 0 tokens"),
-        (b"a line of text\n" * 20, [], "too short: its part held_out has 30 tokens, and a sequence needs 65"),
-        (bytes(range(32, 127)) * 2, ["--length", "8", "--merges", "500"], "no pair comes twice"),
+        (None, "could not read the text"),
+        (b"\xff\xfe" * 500, "is no text in UTF-8 \\(byte 0\\)"),
+        (b"a\0b" * 500, "holds zero bytes"),
+        (b"", "too short: its part training has 0 characters"),
+        (b"a line of text\n" * 20, "too short: its part held_out has 30 characters, and a sequence needs 65"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused_in_a_sentence(tmp_path, capsys, content, settings, message):
+def test_a_file_that_is_no_text_is_refused_in_a_sentence(tmp_path, capsys, content, message):
     path = tmp_path / "text.txt"
     if content is not None:
         path.write_bytes(content)
-    assert main(["train", "text", "--file", str(path), *settings, "--out", str(tmp_path / "run")]) == 2
+    assert main(["train", "text", "--file", str(path), "--out", str(tmp_path / "run")]) == 2
     [said] = capsys.readouterr().err.splitlines()
     assert message.replace("\\", "") in said
     assert not (tmp_path / "run").exists()

@@ -29,7 +29,9 @@ VERIFIED = (
 
 @click.command("show")
 @run_folder
-@click.option("--generate", type=click.IntRange(1), metavar="N", help="Instead: N tokens that a model of text writes.")
+@click.option(
+    "--generate", type=click.IntRange(1), metavar="N", help="Instead: N characters that a model of text writes."
+)
 @click.option("--prompt", default="\n", help="What it writes on; default a new line.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which text it writes.")
 @as_json
