@@ -30,7 +30,7 @@ VERIFIED = (
 @click.command("show")
 @run_folder
 @click.option(
-    "--generate", type=click.IntRange(1), metavar="N", help="Instead: N characters that a model of text writes."
+    "--generate", type=click.IntRange(1), metavar="N", help="Instead: N characters that a model of text writes, plain."
 )
 @click.option("--prompt", default="\n", help="What it writes on; default a new line.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which text it writes.")
@@ -38,11 +38,10 @@ VERIFIED = (
 def command(folder: Path, generate: int | None, prompt: str, seed: int, as_json: bool) -> None:
     """Summarise the run in DIR: what it is, how far it got, how well it does."""
     run = load(folder)
-    written = {"text": write(run, generate, prompt, seed)} if generate else None
-    if as_json:
-        print_json(written or run.summary())
-    elif written:
-        say(written["text"])
+    if generate:
+        say(write(run, generate, prompt, seed))
+    elif as_json:
+        print_json(run.summary())
     else:
         describe(run, circuit=True)
 
