@@ -55,6 +55,12 @@ class Training(Settings):
         high=1,
         since="0.2.0",
     )
+    stop_flat: float | None = setting(
+        None,
+        "stop early once the validation loss has fallen by less than this (nats) over a fifth of all steps",
+        low=0,
+        since="0.2.0",
+    )
     clamps: str = setting(
         "",
         "hold a path at its ideal pattern, or remove it, from a step on: 'L1H0 value[1]->key[1] ideal@200', or "
@@ -208,14 +214,15 @@ class Config:
 
     @property
     def plugins(self) -> dict[str, str]:
-        """The sha256 of files from outside that the run depends on, by name: those of its task, model, measures ….
+        """The sha256 of files from outside that the run depends on, by name: of task, model, measures, data, ….
 
         A configuration holds only their names, so that a file may be edited; each session records the hashes.
         """
         chosen = [catalogue.chosen(CHOICES[name], text) for name, text in self.choices.items()]
         chosen += [catalogue.chosen("training.optimizers", self.training.optimizer), self.task.taught_by]
         used = [type(one).__module__ for one in (self.task, self.model, *chosen)]
-        return outside.hashes([*used, *(catalogue.module("measures", n).__name__ for n in self.training.measure_names)])
+        used += [catalogue.module("measures", n).__name__ for n in self.training.measure_names]
+        return outside.hashes(used) | dict(self.task.own_files)
 
     @property
     def choices(self) -> dict[str, str]:

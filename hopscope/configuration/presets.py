@@ -160,6 +160,15 @@ RECIPES = {
         checkpoints="20:400,100",
     ),
     "five_hops": with_prior("D = 5 in 6 layers without MLP", 5, {"n_layers": 6, "mlp": False}, 1200),
+    "shakespeare": Recipe(
+        "a small language model of Shakespeare's plays in minutes: nanoGPT's recipe for CPUs",
+        {"length": 64},
+        {"n_layers": 4, "n_heads": 4, "d_model": 128, "mlp": True, "init": "gpt2", "positions": "learned"},
+        {"steps": 2000, "batch": 12, "lr": 1e-3, "schedule": "cosine", "warmup": 100, "beta2": 0.99, "clip": 1.0}
+        | {"decay_on": "matrices", "log_every": 100, "checkpoints": "50:500,250"}
+        | {"measures": "prefix_score,previous_token_score"},
+        "text",
+    ),
     "minimum_depth": with_prior(
         "D = 5 in 4 layers without MLP, the fewest that can", 5, {"n_layers": 4, "mlp": False}, 1200
     ),

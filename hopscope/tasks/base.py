@@ -175,6 +175,16 @@ class Task(Settings, Thresholds, ABC):
         return True
 
     @property
+    def in_training(self) -> Task:
+        """The task as training draws it; another only where it may not draw what validation does (`text`)."""
+        return self
+
+    @property
+    def own_files(self) -> Mapping[str, str]:
+        """Files of the user's that the task reads, by name, with their sha256."""
+        return {}
+
+    @property
     def has_more_to_search(self) -> bool:
         """Whether a search may use further sequences that it has not judged circuits on."""
         return True
@@ -347,6 +357,10 @@ class TokenTask(Task):
     def inputs(self, draw: Draw) -> Shaped[Tensor, "batch position ..."]:
         """The tokens drawn, up to `n_positions`; one more may be drawn, which is only asked for."""
         return draw["tokens"][:, : self.n_positions]
+
+    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
+        """By default a symbol `t7` is token 7, wherever it stands."""
+        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab or 0)}
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         """The answers in the context; they differ from the targets only where a task replaces some by noise."""

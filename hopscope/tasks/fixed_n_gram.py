@@ -107,6 +107,3 @@ class FixedNGram(SourceTask):
                 number = number * self.n_tokens + token
             answers.append([dict(enumerate(rows[number]))])
         return answers
-
-    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        return {f"t{token}": torch.tensor(token) for token in range(self.n_tokens)}

@@ -90,6 +90,3 @@ class Induction(TokenTask):
     @property
     def asked_hops(self) -> slice:
         return slice(0, 1)
-
-    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

@@ -146,6 +146,3 @@ class TwoHop(TokenTask):
     @property
     def asked_hops(self) -> slice:
         return slice(0 if self.every_hop else 1, None)
-
-    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

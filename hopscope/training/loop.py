@@ -28,6 +28,7 @@ from hopscope.interventions.clamps import held
 from hopscope.measures.base import Observation, numbers_of
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
 from hopscope.runs.run import Run
+from hopscope.training.convergence import is_flat
 from hopscope.training.trainer import Trainer, optimizer_tensors, restore_optimizer
 
 AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps (section 7.1)
@@ -136,7 +137,9 @@ class Session:
         self.run, self.config, self.watchers = run, config, watchers
         self.trainer = Trainer(config, device)
         self.step, self.spent = self.resume()
-        self.last_row: dict[str, Any] | None = next(reversed(run.rows), None)
+        rows = run.rows
+        self.last_row: dict[str, Any] | None = next(reversed(rows), None)
+        self.losses: dict[int, float] = {row["step"]: row["val_loss"] for row in rows}
         self.over = False
         compiled = self.decide_to_compile(compile)
         if compiled:
@@ -229,17 +232,19 @@ class Session:
         if self.config.training.stop_accuracy is not None:
             row["accuracy"] = float(task.correct(outputs, batch).float().mean())
         self.run.log(row)
-        self.last_row = row
+        self.last_row, self.losses[self.step] = row, val_loss
         for watcher in self.watchers:
             watcher.logged(row)
 
     def solved(self) -> bool:
-        """Whether the newest row satisfies `stop_below` or `stop_accuracy`."""
-        bound, right = self.config.training.stop_below, self.config.training.stop_accuracy
-        if (bound is None and right is None) or not (row := self.last_row):
+        """Whether the newest row satisfies `stop_below`, `stop_accuracy` or `stop_flat`."""
+        training, row = self.config.training, self.last_row
+        bound, right = training.stop_below, training.stop_accuracy
+        if row is None:
             return False
         fallen = bound is not None and all(loss < bound for loss in row["hop_losses"].values())
-        return fallen or (right is not None and row["accuracy"] >= right)
+        flat = training.stop_flat is not None and is_flat(self.losses, training.steps, training.stop_flat)
+        return fallen or flat or (right is not None and row["accuracy"] >= right)
 
     def seconds(self) -> float:
         """Seconds of wall time spent on this run, in all sessions together."""

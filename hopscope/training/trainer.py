@@ -24,7 +24,7 @@ class Data:
     """The training data: one batch for each step, always the same."""
 
     def __init__(self, config: Config, device: torch.device):
-        self.task = config.task
+        self.task = config.task.in_training
         self.training = config.training
         self.seed = config.as_dict()["training"]["seed_data"]
         self.device = device

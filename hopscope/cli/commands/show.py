@@ -10,13 +10,14 @@ from rich.table import Table
 
 from hopscope.circuits.text_drawing import drawing
 from hopscope.circuits.units import Row, Unit
-from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder
+from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder, say
 from hopscope.configuration.config import Config
 from hopscope.core.terminal import tinted
 from hopscope.core.wording import count, duration
 from hopscope.emergence.record import stored_paths
 from hopscope.models.transformer import Architecture
 from hopscope.runs.collapse import collapse
+from hopscope.runs.generation import generate as write
 from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
 
@@ -26,11 +27,18 @@ VERIFIED = "the small ones match manifest.json ('hopscope verify' also checks we
 
 @click.command("show")
 @run_folder
+@click.option(
+    "--generate", type=click.IntRange(1), metavar="N", help="Instead: N characters that a model of text writes, plain."
+)
+@click.option("--prompt", default="\n", help="What it writes on; default a new line.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which text it writes.")
 @as_json
-def command(folder: Path, as_json: bool) -> None:
+def command(folder: Path, generate: int | None, prompt: str, seed: int, as_json: bool) -> None:
     """Summarise the run in DIR: its task and settings, its progress, and its losses."""
     run = load(folder)
-    if as_json:
+    if generate:
+        say(write(run, generate, prompt, seed))
+    elif as_json:
         print_json(run.summary())
     else:
         describe(run, circuit=True)

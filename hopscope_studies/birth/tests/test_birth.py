@@ -20,6 +20,7 @@ from hopscope.core.storage import read_json
 from hopscope.emergence.track import follow_all
 from hopscope.measures import observe
 from hopscope.problem.paths import Path
+from hopscope.tasks import text
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.birth.claims import about_bigrams, about_joint, about_order, halfway, told_of
@@ -55,6 +56,7 @@ def test_counts_are_packed_as_they_are_read():
     assert stored["characters"] == " abc"
     assert stored["counts"] == [[0, 0, 0, 1], [0, 0, 2, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
     assert sum(map(sum, read_json(ASSET)["counts"])) == 1_115_393
+    assert pack(text.read("")) == ASSET.read_text(), "of the plays that the task `text` reads"
 
 
 def test_the_inverse_of_the_distribution_by_hand():

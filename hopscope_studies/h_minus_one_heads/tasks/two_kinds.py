@@ -133,6 +133,3 @@ class TwoKinds(OneAnswerTask):
         """A law of the text, under the numbers that its tokens have here."""
         assert isinstance(law, dict)
         return {token + self.n_symbols: share for token, share in law.items()}
-
-    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}

@@ -138,6 +138,3 @@ class TaggedHops(TokenTask):
         after = dict(zip(shown[::2], shown[1::2], strict=True))
         one, middle = tag == 2 * self.n_symbols + MIDDLE, after[query]
         return [[middle, None] if one else [None, after[middle]]]
-
-    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        return {f"t{token}": torch.tensor(token) for token in range(self.d_vocab)}
