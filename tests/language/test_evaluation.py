@@ -64,7 +64,7 @@ def score(behaviour, protocol, formulation=None, layout=None, settings=ALL, **mo
 def test_spans_are_where_the_words_are(layout, formulation):
     asked, shown = catalogue.find("formulations", formulation)(), catalogue.find("language.layouts", layout)()
     question = asked.question(3, 5)
-    rendered, blank = shown.render(asked, question), shown.blank(asked, question)
+    rendered, blank = shown.render(asked, question), shown.render(asked, question.without_facts())
     words = {question.prompt[span.start : span.end] for span in question.spans if span.role == "query"}
     for span in rendered.spans:
         word = rendered.text[span.start : span.end]
@@ -305,10 +305,8 @@ def altered(asked=None, blank=None):
     @dataclass(frozen=True)
     class Altered(Code):
         def render(self, formulation, question):
-            return dataclasses.replace(super().render(formulation, question), **(asked or {}))
-
-        def blank(self, formulation, question):
-            return dataclasses.replace(super().blank(formulation, question), **(blank or {}))
+            changes = asked if question.statements else blank
+            return dataclasses.replace(super().render(formulation, question), **(changes or {}))
 
     Altered.__module__ = Code.__module__
     return Altered()
