@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.language.backends.base import Backend
-from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import Marked, ask_benchmark, measured
 from hopscope.language.benchmarks.base import Benchmark
 from hopscope.language.evaluation import Evaluation, Result
@@ -35,8 +34,6 @@ def controlled(
     found: dict[str, Result] = {}
     for labels in LABELS:
         some = benchmark.but(labels=labels)
-        if isinstance(backend, Known):
-            backend.learn(some, layout, settings.seed, range(settings.count))
         found[labels] = ask_benchmark(backend, some, layout, way, settings, folder)
     rows = [row(labels, way, one) for labels, outcome in found.items() for one in outcome.rows]
     return [*rows, beyond(benchmark, way, found["true"], found["shuffled"])]

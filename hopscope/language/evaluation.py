@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -123,13 +123,13 @@ class Cell:
         self.backend, self.formulation, self.layout = backend, formulation, layout
         self.protocol, self.rule, self.put = protocol, protocol.rule, protocol.put(formulation)
         self.settings = settings
+        backend.learn(self.put, layout, settings.seed, range(settings.count))
         self.made = lru_cache(maxsize=KEPT)(self.make)
         is_chat = self.made(0)[1].chat
         if is_chat and not backend.has_chat_template:
             raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
         if not (is_chat or protocol.direct):
             raise BadInput(f"{protocol.name()} leaves room for thoughts in a reply alone; use --layout chat")
-        self.identity = dict(backend.identity)
         self.blanks: dict[Rendered, list[float]] = {}
         self.done: dict[int, Judged] = {}
         self.right: dict[int, str] = {}  # the answers of what is done
@@ -143,6 +143,11 @@ class Cell:
         question = self.put.question(self.settings.seed, index)
         blank = self.layout.render(self.put, question.without_facts()) if self.rule.scores else None
         return question, self.layout.render(self.put, question), blank
+
+    @cached_property
+    def identity(self) -> dict[str, str | int]:
+        """The model's; a server is asked for its part of it."""
+        return dict(self.backend.identity)
 
     def about(self, number: int, attempt: int) -> dict[str, Any]:
         """All that one answer depends on."""
@@ -277,7 +282,7 @@ class Cell:
             "hops": self.formulation.n_hops,
             "chains": self.formulation.n_chains,
             "layout": self.layout.name(),
-            "protocol": self.protocol.name(),
+            "protocol": self.protocol.title,
             "n": n,
             "correct": correct,
             "accuracy": correct / n if n else nan,

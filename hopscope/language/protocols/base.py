@@ -12,10 +12,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan
 from typing import Any, ClassVar
 
-from hopscope.core.settings import Variant
+from hopscope.core import catalogue
+from hopscope.core.settings import Variant, setting
 from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Sampling
 
@@ -72,6 +74,11 @@ class Protocol(Variant, ABC):
     direct: ClassVar[bool] = True
 
     @property
+    def title(self) -> str:
+        """What tables call it."""
+        return self.name()
+
+    @property
     @abstractmethod
     def rule(self) -> Rule:
         """By which the model is asked and judged."""
@@ -113,6 +120,25 @@ class Rule(Protocol):
     @abstractmethod
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
         """A question that needs no more answers."""
+
+
+@dataclass(frozen=True)
+class Otherwise(Protocol):
+    """A way to put a question, scored by another protocol's rule: only the text differs from what that one asks."""
+
+    by: str = setting("greedy_lenient", "protocol by which answers are asked for and judged")
+
+    @property
+    def title(self) -> str:
+        return str(self)
+
+    @cached_property
+    def rule(self) -> Rule:  # type: ignore[override]
+        found: Rule = catalogue.chosen("language.protocols", self.by).rule
+        return found
+
+    def given(self, **settings: Any) -> Protocol:
+        return self.but(by=str(self.rule.given(**settings)))
 
 
 def sampling_seed(seed: int, index: int, attempt: int) -> int:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from hopscope.core.settings import setting
 from hopscope.formulations.base import Question, Questions, shifted
-from hopscope.language.protocols.base import Put
-from hopscope.language.protocols.base_put import Otherwise
+from hopscope.language.protocols.base import Otherwise, Put
 
 
 @dataclass(frozen=True)
