@@ -48,7 +48,7 @@ from hopscope.language.records import Records
 Cell = tuple[Questions, Layout, Protocol]
 Row = dict[str, Any]
 RULES = "language.protocols"
-RATE = click.FloatRange(0, 1e9, min_open=True)
+PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 
 
 @click.command(
@@ -100,9 +100,9 @@ RATE = click.FloatRange(0, 1e9, min_open=True)
 @click.option("--wide", is_flag=True, help="Show every column of the table.")
 @click.option("--dry-run", is_flag=True, help="Only say how many requests and tokens it would take; nothing is asked.")
 @click.option(
-    "--price", type=(RATE, RATE), metavar="IN OUT", help="Of a million tokens read and written: say the cost."
+    "--price", type=(PRICE, PRICE), metavar="IN OUT", help="Of a million tokens read and written: say the cost."
 )
-@click.option("--speed", type=(RATE, RATE), metavar="IN OUT", help="Tokens a second, read and written: say the time.")
+@click.option("--speed", type=(SPEED, SPEED), metavar="IN OUT", help="Tokens a second, read and written: say the time.")
 @progress
 @as_json
 def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given: Any) -> None:
