@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +10,8 @@ from rich.text import Text
 
 from hopscope.core.strangers import json_of
 from hopscope.core.terminal import tinted
+from hopscope.core.wording import duration
+from hopscope.language.costs import Cost
 
 Row = dict[str, Any]
 COLUMNS = ("question", "asked", "accuracy", "95 %", "to chance")
@@ -47,6 +49,21 @@ def benchmark_table(rows: Sequence[Row]) -> Table:
         asked = [row["benchmark"], f"{row['layout']}, {row['protocol']}", row["measure"].replace("_", " ")]
         table.add_row(*asked, number(row["value"]), f"{row['low']:.2f}\u2013{row['high']:.2f}", chance)
     return table
+
+
+def cost_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """What an evaluation would take, a line a cell, and all of it together."""
+    for row in rows:
+        yield f"{row['model']}, {row['question']}, {row['asked']}: {amount(row)}"
+    total = {name: sum(row[name] or 0 for row in rows) for name in (*Cost._fields, "price", "seconds")}
+    yield f"in all at most {amount(total)}"
+
+
+def amount(row: Row) -> str:
+    """`120 requests, 14,160 tokens in, 3,840 out`, with price and time where they are known."""
+    words = [f"{row['requests']:,} requests", f"{row['tokens_in']:,} tokens in", f"{row['tokens_out']:,} out"]
+    words += [f"{row['price']:,.2f} to pay"] if row["price"] else []
+    return ", ".join(words + ([duration(row["seconds"])] if row["seconds"] else []))
 
 
 def standing(row: dict[str, Any]) -> Text:

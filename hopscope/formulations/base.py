@@ -9,11 +9,11 @@ between words can be named by role.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hopscope.core import catalogue
-from hopscope.core.settings import BadInput, Settings
+from hopscope.core.settings import BadInput, Variant
 from hopscope.problem.oracle import Problem
 
 
@@ -85,13 +85,22 @@ class Question:
 
     @property
     def prompt(self) -> str:
-        """The question as the paper asks it: statements and closing line (appendix A)."""
-        return f"{self.facts}\n{self.ask}"
+        """The question as the paper asks it: the statements and the closing line (appendix A)."""
+        return self.closed(self.ask, self.ask_spans)[0]
 
     @property
     def spans(self) -> tuple[Span, ...]:
         """The spans of `prompt`."""
-        return self.statement_spans + shifted(self.ask_spans, len(self.facts) + 1)
+        return self.closed(self.ask, self.ask_spans)[1]
+
+    def closed(self, line: str, spans: tuple[Span, ...]) -> tuple[str, tuple[Span, ...]]:
+        """The facts with a closing below them, and the spans of both; of a question without facts the closing alone."""
+        text = "\n".join((*self.statements, line))
+        return text, self.statement_spans + shifted(spans, len(text) - len(line))
+
+    def without_facts(self) -> Question:
+        """What is asked, of somebody who is told nothing: answers to it show a model's prior."""
+        return replace(self, statements=(), statement_spans=())
 
     def as_dict(self) -> dict[str, Any]:
         """The value that `hopscope lm ask --json` prints: `{prompt, answer, acceptable, chain, spans}`."""
@@ -109,13 +118,8 @@ def shifted(spans: tuple[Span, ...], by: int) -> tuple[Span, ...]:
     return tuple(Span(span.start + by, span.end + by, span.role, span.chain) for span in spans)
 
 
-class Questions(Settings, ABC):
+class Questions(Variant, ABC):
     """A source of questions: a formulation of the problem, or a benchmark (`hopscope.language.benchmarks`)."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of its file."""
-        return cls.__module__.rpartition(".")[2]
 
     @property
     @abstractmethod

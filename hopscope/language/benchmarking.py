@@ -24,7 +24,7 @@ from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
 from hopscope.language.evaluation import Cell, Evaluation, Result, Watch, in_csv, mean, put_rows
 from hopscope.language.layouts.base import Layout
-from hopscope.language.protocols.base import Answer, Judged, Protocol, text_in
+from hopscope.language.protocols.base import Answer, Judged, Rule, text_in
 from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.records import Records
@@ -34,10 +34,10 @@ TABLE = "benchmarks.csv"
 PROTOCOLS = ("greedy_strict", "greedy_lenient", "log_likelihood")
 #: Of benchmarks.csv: a row per measure. `value` is its mean over n exercises, `low` and `high` its 95 % interval,
 #: `chance` what guessing scores; `valid` is the share of answers of the right form, `choice` that of right choices.
-#: `finish_reasons`, `thoughts` and `left_out` are those of table.csv.
+#: `finish_reasons`, `thoughts`, `cut_off` and `left_out` are those of table.csv.
 COLUMNS = (
     *("model", "benchmark", "layout", "protocol", "measure", "n", "value", "low", "high", "chance"),
-    *("seed", "partial", "left", "finish_reasons", "thoughts", "left_out", "settings", "identity"),
+    *("seed", "partial", "left", "finish_reasons", "thoughts", "cut_off", "left_out", "settings", "identity"),
 )
 SAME = ("model", "benchmark", "layout", "protocol", "measure", "settings", "identity")
 
@@ -66,7 +66,7 @@ class Marking(GreedyStrict):
         return Marked(question.index, text if mark.valid else None, right, 1, int(mark.valid), mark=mark)
 
 
-def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) -> Protocol:
+def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) -> Rule:
     """How a benchmark's answers are asked for and judged. Raises BadInput for a protocol that it cannot have."""
     if protocol not in PROTOCOLS:
         raise BadInput(f"a benchmark is asked by {', '.join(PROTOCOLS)}; got {protocol!r}")

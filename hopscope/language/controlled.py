@@ -11,10 +11,8 @@ from math import comb, isnan
 from pathlib import Path
 from typing import Any
 
-from hopscope.core.intervals import wilson_of_mean
 from hopscope.language.backends.base import Backend
-from hopscope.language.backends.known import Known
-from hopscope.language.benchmarking import Marked, ask_benchmark
+from hopscope.language.benchmarking import Marked, ask_benchmark, measured
 from hopscope.language.benchmarks.base import Benchmark
 from hopscope.language.evaluation import Evaluation, Result
 from hopscope.language.layouts.base import Layout
@@ -35,8 +33,6 @@ def controlled(
     found: dict[str, Result] = {}
     for labels in LABELS:
         some = benchmark.but(labels=labels)
-        if isinstance(backend, Known):
-            backend.learn(some, layout, settings.seed, range(settings.count))
         found[labels] = ask_benchmark(backend, some, layout, way, settings, folder)
     rows = [row(labels, way, one) for labels, outcome in found.items() for one in outcome.rows]
     return [*rows, beyond(benchmark, way, found["true"], found["shuffled"])]
@@ -51,9 +47,7 @@ def row(labels: str, way: str, found: Row) -> Row:
 
 def of_values(labels: str, way: str, measure: str, values: Sequence[float], chance: float | None = None) -> Row:
     """The mean of values from 0 to 1 with its interval, and its expected value if that is known."""
-    low, high = wilson_of_mean(values)
-    told = {"labels": labels, "protocol": way, "measure": measure, "n": len(values), "chance": chance}
-    return {**told, "value": sum(values) / len(values), "low": low, "high": high}
+    return {"labels": labels, "protocol": way, "chance": chance, **measured(measure, values)}
 
 
 def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Row:

@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -72,11 +72,12 @@ class Result:
 #: the right form; `tries` attempts per answered question; `run_outs` questions that ran out of tries; `mass` the mean
 #: probability of all acceptable answers together; `prior_corrected` an accuracy; `labels` how often each was given;
 #: `partial` whether questions are missing because the model could not be reached, `left` how many; `finish_reasons`
-#: how often texts ended by each, `thoughts` how many had some, `left_out` which fields a server would not take.
+#: how often texts ended by each, `thoughts` how many had some, `cut_off` how many came to no end, `left_out` which
+#: fields a server would not take.
 COLUMNS = (
     *("model", "formulation", "hops", "chains", "layout", "protocol", "n", "correct", "accuracy", "low", "high"),
     *("chance", "valid", "tries", "run_outs", "mass", "prior_corrected", "labels", "seed", "partial", "left"),
-    *("finish_reasons", "thoughts", "left_out", "settings", "identity"),
+    *("finish_reasons", "thoughts", "cut_off", "left_out", "settings", "identity"),
 )
 
 
@@ -120,11 +121,15 @@ class Cell:
         self, backend: Backend, formulation: Questions, layout: Layout, protocol: Protocol, settings: Evaluation
     ):
         self.backend, self.formulation, self.layout = backend, formulation, layout
-        self.protocol, self.settings = protocol, settings
+        self.protocol, self.rule, self.put = protocol, protocol.rule, protocol.put(formulation)
+        self.settings = settings
+        backend.learn(self.put, layout, settings.seed, range(settings.count))
         self.made = lru_cache(maxsize=KEPT)(self.make)
-        if self.made(0)[1].chat and not backend.has_chat_template:
+        is_chat = self.made(0)[1].chat
+        if is_chat and not backend.has_chat_template:
             raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
-        self.identity = dict(backend.identity)
+        if not (is_chat or protocol.direct):
+            raise BadInput(f"{protocol.name()} leaves room for thoughts in a reply alone; use --layout chat")
         self.blanks: dict[Rendered, list[float]] = {}
         self.done: dict[int, Judged] = {}
         self.right: dict[int, str] = {}  # the answers of what is done
@@ -135,9 +140,14 @@ class Cell:
 
         It is made anew when needed: a hundred thousand take gigabytes.
         """
-        question = self.formulation.question(self.settings.seed, index)
-        blank = self.layout.blank(self.formulation, question) if self.protocol.scores else None
-        return question, self.layout.render(self.formulation, question), blank
+        question = self.put.question(self.settings.seed, index)
+        blank = self.layout.render(self.put, question.without_facts()) if self.rule.scores else None
+        return question, self.layout.render(self.put, question), blank
+
+    @cached_property
+    def identity(self) -> dict[str, str | int]:
+        """The model's; a server is asked for its part of it."""
+        return dict(self.backend.identity)
 
     def about(self, number: int, attempt: int) -> dict[str, Any]:
         """All that one answer depends on."""
@@ -149,13 +159,13 @@ class Cell:
             **self.formulation.as_dict(),
             "generator": VERSION,
             "layout": {"name": self.layout.name(), **self.layout.as_dict()},
-            "request": self.protocol.request(),
+            "request": self.rule.request(),
             "seed": question.seed,
             "index": question.index,
             "attempt": attempt,
-            "sampling_seed": None if self.protocol.scores else self.protocol.sampling(question, attempt).seed,
+            "sampling_seed": None if self.rule.scores else self.rule.sampling(question, attempt).seed,
             "text_sha256": hash_of(rendered, blank),
-            "choices": list(rendered.choices) if self.protocol.scores else None,
+            "choices": list(rendered.choices) if self.rule.scores else None,
         }
 
     def run(self, records: Records, watch: Watch) -> Result:
@@ -175,12 +185,12 @@ class Cell:
             return
         for number in range(self.settings.count):
             question, rendered, _ = self.made(number)
-            text = None if self.protocol.scores else self.protocol.sampling(question, 0).max_tokens
+            text = None if self.rule.scores else self.rule.sampling(question, 0).max_tokens
             self.backend.check_length(rendered, text)
 
     def check(self) -> None:
         """Warn of answers that are none. Raises BadInput where all were cut off: then nothing is known."""
-        if not self.protocol.scores:
+        if not self.rule.scores:
             self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
 
     def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
@@ -205,7 +215,7 @@ class Cell:
     def known(self, number: int, records: Records) -> list[dict[str, Any]]:
         """The answers to a question that are needed and were given, in the order of attempts."""
         answers: list[dict[str, Any]] = []
-        while self.protocol.wants_more(self.made(number)[0], answers):
+        while self.rule.wants_more(self.made(number)[0], answers):
             said = records.said.get(key_of(self.about(number, len(answers))))
             if said is None:
                 break
@@ -217,10 +227,10 @@ class Cell:
         waiting = []
         for number, answers in given:
             question = self.made(number)[0]
-            if self.protocol.wants_more(question, answers):
+            if self.rule.wants_more(question, answers):
                 waiting.append((number, answers))
             else:
-                self.done[number], self.right[number] = self.protocol.judge(question, answers), question.answer
+                self.done[number], self.right[number] = self.rule.judge(question, answers), question.answer
                 self.habits.note(answers)
         return waiting
 
@@ -228,8 +238,8 @@ class Cell:
         """One request for each question of a batch: its number, and how often it has been asked before."""
         made = [self.made(number) for number, _ in attempts]
         requests = [rendered for _, rendered, _ in made]
-        if not self.protocol.scores:
-            sampling = [self.protocol.sampling(self.made(number)[0], attempt) for number, attempt in attempts]
+        if not self.rule.scores:
+            sampling = [self.rule.sampling(self.made(number)[0], attempt) for number, attempt in attempts]
             return [said_of(text) for text in self.backend.generate(requests, sampling)]
         blanks = [blank for _, _, blank in made if blank is not None]
         unknown = list(dict.fromkeys(blank for blank in blanks if blank not in self.blanks))
@@ -272,7 +282,7 @@ class Cell:
             "hops": self.formulation.n_hops,
             "chains": self.formulation.n_chains,
             "layout": self.layout.name(),
-            "protocol": self.protocol.name(),
+            "protocol": self.protocol.title,
             "n": n,
             "correct": correct,
             "accuracy": correct / n if n else nan,

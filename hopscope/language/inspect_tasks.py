@@ -3,9 +3,10 @@
     inspect eval hopscope/equations --model openai-api/local/name -T hops=1 -T count=120
 
 inspect finds this file through its entry point (pyproject.toml), and brings providers, logs, a viewer and resumption.
-The protocol is the paper's: answer directly, resample until acceptable (Musat, ICLR 2025, section 4 and appendix A),
-with a cap. A question that runs out of tries is scored as not answered (N), a class of its own. A request that fails is
-retried by inspect, within bounds set here, and is then an error of its sample, never a wrong answer.
+The protocol is the paper's by default: answer directly, resample until acceptable (Musat, ICLR 2025, section 4 and
+appendix A), with a cap. A question that runs out of tries is scored as not answered (N), a class of its own. A request
+that fails is retried by inspect, within bounds set here, and is then an error of its sample, never a wrong answer.
+Others that ask for texts are `-T protocol=chain_of_thought` and so on.
 
 A benchmark's exercise is asked once, greedily, and its answer is read by the benchmark's grammar; what is malformed
 scores 0 and is counted (`valid`).
@@ -59,8 +60,7 @@ from hopscope.language.benchmarking import Marking
 from hopscope.language.benchmarks.base import Benchmark, Exercise
 from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Layout, Rendered
-from hopscope.language.protocols.base import Protocol, text_in
-from hopscope.language.protocols.resample import Resample
+from hopscope.language.protocols.base import Protocol, Rule, text_in
 from hopscope.language.turns import Completion, completion
 
 #: inspect retries for ever unless told otherwise; the command line overrides these.
@@ -123,15 +123,18 @@ def task_of(
     count: int = 120,
     seed: int = 0,
     layout: str = "chat",
-    max_tries: int = 10,
-    temperature: float = 1.0,
-    max_tokens: int = 32,
+    protocol: str = "resample",
     **own: Any,
 ) -> Task:
-    """A formulation's questions 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
+    """A formulation's questions 0 … count − 1 under a seed; `own` are its settings, as the command line calls them.
+
+    So are `max_tries`, `temperature` and `max_tokens`, of the protocol.
+    """
+    of_rule = {option: own.pop(option) for option in ("max_tries", "temperature", "max_tokens") if option in own}
+    chosen: Protocol = catalogue.chosen("language.protocols", protocol).given(**of_rule)
     formulation: Formulation = made(catalogue.find("formulations", name), own)
-    how = resample_until_acceptable(max_tries, temperature, max_tokens)
-    return asking(formulation, range(count), seed, layout, solver=how, scorer=acceptable_answer())
+    how = {"solver": as_protocol_asks(str(chosen)), "scorer": acceptable_answer()}
+    return asking(formulation, range(count), seed, layout, chosen, **how)
 
 
 def benchmark_task(
@@ -146,14 +149,15 @@ def benchmark_task(
 ) -> Task:
     """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
     benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
-    how = likeliest_text(max_tokens or benchmark.MAX_TOKENS)
-    return asking(benchmark, range(count), seed, layout, solver=how, scorer=marks(lenient))
+    rule = Marking(max_tokens or benchmark.MAX_TOKENS)
+    how = {"solver": likeliest_text(rule.max_tokens), "scorer": marks(lenient)}
+    return asking(benchmark, range(count), seed, layout, rule, **how)
 
 
-def asking(source: Questions, numbers: Iterable[int], seed: int, layout: str, **how: Any) -> Task:
-    """Some questions as a task; `how` they are asked and scored."""
+def asking(source: Questions, numbers: Iterable[int], seed: int, layout: str, protocol: Protocol, **how: Any) -> Task:
+    """Some questions as a task, put by a protocol; `how` they are asked and scored."""
     shown: Layout = catalogue.find("language.layouts", layout)()
-    samples = [sample(source, shown, seed, index) for index in numbers]
+    samples = [sample(source, protocol, shown, seed, index) for index in numbers]
     dataset = MemoryDataset(samples, name=source.name())
     return Task(dataset=dataset, config=GenerateConfig(**BOUNDS), version=VERSION, **how)
 
@@ -167,10 +171,11 @@ def made(kind: type[K], own: Mapping[str, Any]) -> K:
     return kind.from_dict({fields.get(flag.replace("_", "-"), flag): value for flag, value in own.items()})
 
 
-def sample(formulation: Questions, layout: Layout, seed: int, index: int) -> Sample:
+def sample(formulation: Questions, protocol: Protocol, layout: Layout, seed: int, index: int) -> Sample:
     """One question, with what it was made from. Raises BadInput for a layout that is no chat."""
-    question = formulation.question(seed, index)
-    rendered = layout.render(formulation, question)
+    put = protocol.put(formulation)
+    question = put.question(seed, index)
+    rendered = layout.render(put, question)
     ASKED[rendered.text] = question
     if not rendered.chat:
         raise BadInput(
@@ -191,9 +196,12 @@ def question_of(made_from: Mapping[str, Any]) -> Question:
 
 
 @solver
-def resample_until_acceptable(max_tries: int = 10, temperature: float = 1.0, max_tokens: int = 32) -> Solver:
-    """Ask as the protocol `resample` of `hopscope lm evaluate` does, with its seeds and its rule of acceptance."""
-    return asked_by(Resample(max_tries, temperature, max_tokens))
+def as_protocol_asks(protocol: str) -> Solver:
+    """Ask as a protocol of `hopscope lm evaluate` does, with its seeds and its rule. Raises BadInput for scores."""
+    rule: Rule = catalogue.chosen("language.protocols", protocol).rule
+    if rule.scores:
+        raise BadInput(f"inspect asks for texts, and {protocol} for probabilities; use hopscope lm evaluate")
+    return asked_by(rule)
 
 
 @solver
@@ -202,8 +210,8 @@ def likeliest_text(max_tokens: int) -> Solver:
     return asked_by(Marking(max_tokens))
 
 
-def asked_by(protocol: Protocol) -> Solver:
-    """Ask by a protocol, and judge; without fields that the provider turned out not to take."""
+def asked_by(protocol: Rule) -> Solver:
+    """Ask by a rule, and judge; without fields that the provider turned out not to take."""
     learnt: dict[str, Fields] = {}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -216,8 +224,8 @@ def asked_by(protocol: Protocol) -> Solver:
             state.output = await written(asked, wanted, fields)
             answers.append(read(state.output, stop))
         judged = protocol.judge(question, answers)
-        state.store.set("label", judged.label)
-        state.store.set("tries", judged.tries)
+        for name in ("label", "tries", "accepted", "run_out"):
+            state.store.set(name, getattr(judged, name))
         state.store.set("left_out", (state.output.metadata or {}).get("left_out", fields.left_out))
         state.messages = [*asked, state.output.message]
         return state
@@ -274,8 +282,8 @@ def form() -> Metric:
     """The share of tries that were acceptable, tries per answered question, and questions that ran out of tries."""
 
     def measure(scores: list[SampleScore]) -> Value:
-        n, tries = answered(scores), sum(about(score)["tries"] for score in scores)
-        valid, per_answer = n / tries if tries else nan, tries / n if n else nan
+        n, tries, accepted = answered(scores), *(sum(about(s)[name] for s in scores) for name in ("tries", "accepted"))
+        valid, per_answer = accepted / tries if tries else nan, tries / n if n else nan
         return {"valid": valid, "tries": per_answer, "run_outs": len(scores) - n}
 
     return measure
@@ -291,13 +299,14 @@ def about(score: SampleScore) -> dict[str, Any]:
 
 @scorer(metrics=[accuracy(), form()])
 def acceptable_answer() -> Scorer:
-    """C for the right answer, I for another acceptable one, N for a question that ran out of tries."""
+    """C for the right answer, I for another, N for a question that ran out of tries, or whose thoughts were cut off."""
 
     async def score(state: TaskState, target: Target) -> Score:
         label = state.store.get("label")
-        value = NOANSWER if label is None else CORRECT if label == target.text else INCORRECT
-        told = {name: state.store.get(name) for name in ("tries", "left_out")}
-        told |= {"answered": label is not None, "correct": value == CORRECT}
+        run_out = state.store.get("run_out")
+        value = NOANSWER if run_out else CORRECT if label == target.text else INCORRECT
+        told = {name: state.store.get(name) for name in ("tries", "accepted", "left_out")}
+        told |= {"answered": not run_out, "correct": value == CORRECT}
         return Score(value=value, answer=label, explanation=state.output.completion, metadata=told)
 
     return score

@@ -23,12 +23,17 @@ from hopscope.core.storage import make_folder, write_file
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
 from hopscope.language.benchmarks.base import Benchmark
-from hopscope.language.protocols.base import INVISIBLE, alone
+from hopscope.language.protocols.base import INVISIBLE, Protocol, alone
+from hopscope.language.protocols.chain_of_thought import LAST_LINE, ChainOfThought
+from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.turns import THOUGHTS, TURN_ENDS
 
 BEGINS, ENDS, BEHIND = ("|".join(map(re.escape, tags)) for tags in (THOUGHTS, THOUGHTS.values(), TURN_ENDS))
 #: The first line that is not empty behind whatever thoughts there are; of thoughts without an end nothing.
 FIRST_LINE = rf"\A(?:[\s\S]*(?:{ENDS})|(?![\s\S]*(?:{ENDS})))\s*(?=\S)(?!{BEGINS})((?:(?!{BEHIND}).)+)"
+
+#: Questions as they are.
+DIRECT = GreedyStrict()
 
 
 @dataclass(frozen=True)
@@ -36,29 +41,36 @@ class Exported:
     """What was written: the tasks' names, in `folder`, on `count` questions."""
 
     folder: Path
-    tasks: tuple[str, str]
+    tasks: tuple[str, ...]
     count: int
 
 
-def export(formulation: Questions, folder: Path, count: int, seed: int) -> Exported:
-    """Write questions 0 … count − 1 under a seed. Raises CannotSave.
+def export(formulation: Questions, folder: Path, count: int, seed: int, protocol: Protocol = DIRECT) -> Exported:
+    """Write questions 0 … count − 1 under a seed, as a protocol puts them. Raises CannotSave.
+
+    Of a protocol's rule nothing is taken: `…_choice` is by log-likelihood, and `…_generate` by greedy texts. Of a chain
+    of thought there is the latter alone, read as `hopscope lm evaluate` does (`thoughts`). lm-eval has no class for
+    texts that were cut off, and counts them as wrong.
 
     The tasks name the JSONL file by its absolute path, because lm-eval would look for a relative one in the folder
     that it is started from: a folder that has been moved is exported anew.
     """
     folder = folder.resolve()
     make_folder(folder)
-    name = task_name(formulation)
-    questions = [formulation.question(seed, index) for index in range(count)]
+    put = protocol.put(formulation)
+    its = "" if put is formulation else "_" + re.sub(r"\W+", "_", protocol.title).strip("_")
+    name = task_name(formulation) + its
+    questions = [put.question(seed, index) for index in range(count)]
     data = folder / f"{name}.jsonl"
     write_file(data, "".join(json.dumps(document(question)) + "\n" for question in questions).encode())
     about = {"version": VERSION, "formulation": formulation.name(), **formulation.as_dict(), "seed": seed}
-    tasks = {f"{name}_choice": choice(), f"{name}_generate": generated(formulation, questions[0])}
+    tasks = {f"{name}_choice": choice()} if protocol.direct else {}
+    tasks |= {f"{name}_generate": generated(formulation, questions[0], protocol)}
     for task, settings in tasks.items():
         shared = {"task": task, "tag": ["hopscope"], "dataset_path": "json", "test_split": "test", "num_fewshot": 0}
         place = {"dataset_kwargs": {"data_files": {"test": str(data)}}}
         write_file(folder / f"{task}.yaml", to_yaml({**shared, **place, **settings, "metadata": about}))
-    return Exported(folder, (f"{name}_choice", f"{name}_generate"), count)
+    return Exported(folder, tuple(tasks), count)
 
 
 def task_name(formulation: Questions) -> str:
@@ -94,19 +106,16 @@ def choice() -> dict[str, Any]:
     }
 
 
-def generated(formulation: Questions, question: Question) -> dict[str, Any]:
-    """Greedy generation, and how its text is read."""
+def generated(formulation: Questions, question: Question, protocol: Protocol) -> dict[str, Any]:
+    """Greedy generation, and how its text is read; one without an acceptable answer counts as `[invalid]`."""
     if isinstance(formulation, Benchmark):
         whole = regex(rf"\A[\s{INVISIBLE}]*([^\s{INVISIBLE}].*?)[\s{INVISIBLE}]*\.?\s*\Z")
         return generate_until({"strict": whole}, formulation.MAX_TOKENS)
-    return generate(question.acceptable)
-
-
-def generate(acceptable: tuple[str, ...]) -> dict[str, Any]:
-    """Greedy generation on the prompt; a completion without an acceptable answer counts as `[invalid]`."""
-    longest_first = sorted(acceptable, key=len, reverse=True)
+    longest_first = sorted(question.acceptable, key=len, reverse=True)
     strict = regex(rf"\A[\s{INVISIBLE}]*({'|'.join(map(re.escape, longest_first))})[\s{INVISIBLE}]*\.?\s*\Z")
     lenient = regex(f"({'|'.join(map(alone, longest_first))})") | {"group_select": -1}
+    if isinstance(protocol, ChainOfThought):
+        return generate_until({"thoughts": lenient}, protocol.max_tokens, LAST_LINE)
     return generate_until({"strict": strict, "lenient": lenient})
 
 
@@ -115,8 +124,8 @@ def regex(pattern: str) -> dict[str, Any]:
     return {"function": "regex", "regex_pattern": pattern, "fallback": "[invalid]"}
 
 
-def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32) -> dict[str, Any]:
-    """The first line of a greedy completion, read in so many ways, each by its name."""
+def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32, line: str = FIRST_LINE) -> dict[str, Any]:
+    """A line of a greedy completion, the first one by default, read in so many ways, each by its name."""
     return {
         "output_type": "generate_until",
         "doc_to_text": "{{prompt}}",
@@ -124,8 +133,7 @@ def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32) -> 
         # Until the text's end: thoughts, which come first, have lines, and the first behind them is the answer's.
         "generation_kwargs": {"until": ["</s>"], "do_sample": False, "max_gen_toks": max_tokens},
         "filter_list": [
-            {"name": name, "filter": [regex(FIRST_LINE), way, {"function": "take_first"}]}
-            for name, way in filters.items()
+            {"name": name, "filter": [regex(line), way, {"function": "take_first"}]} for name, way in filters.items()
         ],
         "metric_list": [{"metric": "exact_match", "aggregation": "mean", "higher_is_better": True}],
     }

@@ -91,6 +91,11 @@ def apart(text: str) -> tuple[str, str]:
     return "", text
 
 
+def cut_off(said: Mapping[str, Any]) -> bool:
+    """Whether an answer came to no end: the limit of tokens was reached, or all of it is thoughts."""
+    return said.get("finish_reason") == "length" or (bool(said.get("thoughts")) and not said["text"])
+
+
 class Habits:
     """Counts over an evaluation of how a model's texts ended and what they contain."""
 
@@ -106,7 +111,7 @@ class Habits:
             reason, thoughts = said.get("finish_reason", ""), said.get("thoughts", "")
             self.first = self.first or str(said.get("text", ""))
             self.n += 1
-            self.unfinished += reason == "length" or (bool(thoughts) and not said["text"])
+            self.unfinished += cut_off(said)
             self.thought += bool(thoughts)
             self.finish_reasons.update([reason] if reason else [])
             self.left_out.update(said.get("left_out", ()))
@@ -115,7 +120,8 @@ class Habits:
     def row(self) -> dict[str, Any]:
         """As columns of a table."""
         reasons = json.dumps(dict(sorted(self.finish_reasons.items())))
-        return {"finish_reasons": reasons, "thoughts": self.thought, "left_out": json.dumps(sorted(self.left_out))}
+        left_out = json.dumps(sorted(self.left_out))
+        return {"finish_reasons": reasons, "thoughts": self.thought, "cut_off": self.unfinished, "left_out": left_out}
 
     def check(self, model: str, accepted: int) -> None:
         """Warn of texts of which none was read as an answer. Raises BadInput where none came to its end."""

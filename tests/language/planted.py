@@ -74,9 +74,6 @@ class Plain(Layout):
         choices = tuple(f" {answer}" for answer in question.acceptable)
         return Rendered(f"{question.facts}\n{question.stem}", False, choices, spans)
 
-    def blank(self, formulation: Formulation, question: Question) -> Rendered:
-        raise NotImplementedError
-
 
 def tokenizer():
     """One token per word."""

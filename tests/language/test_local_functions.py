@@ -273,8 +273,8 @@ def test_evaluate_knows_benchmarks(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--benchmark", "induction_bench", "--hops", "2"], "--benchmark goes without --hops"),
-        (["--benchmark", "induction_bench", "--formulation", "equations"], "--benchmark goes without --formulation"),
+        (["--benchmark", "induction_bench", "--hops", "2"], "--hops is not for benchmarks"),
+        (["--benchmark", "induction_bench", "--formulation", "equations"], "--formulation is not for benchmarks"),
         (["--benchmark", "induction_bench", "--protocol", "resample"], "a benchmark is asked by greedy_strict"),
         (["--benchmark", "induction_bensh"], "did you mean 'induction_bench'"),
         (["--benchmark", "induction_bench(kay=3)"], "has no setting 'kay'"),

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
+from hopscope.cli.given import refuse_beside
 from hopscope.cli.options import PATH, PerVariant, as_json, pick, print_json, say
 from hopscope.core import catalogue
 from hopscope.core.places import check_out
 from hopscope.core.wording import count
 from hopscope.formulations.base import Question, Questions
 from hopscope.language import lm_eval
-from hopscope.language.benchmarks.base import Exercise
+from hopscope.language.benchmarks.base import Benchmark, Exercise
 
 BENCHMARKS = "language.benchmarks"
 MOST = 1_000_000  # questions
@@ -34,15 +35,18 @@ class Asks(PerVariant):
 @click.option(
     "--export", type=PATH, metavar="DIR", help="Write the questions as tasks for lm-eval into this folder instead."
 )
+@click.option("--protocol", default="greedy_strict", help="How a question is put: filler_tokens and so on.")
 @as_json
 def command(kind: type[Questions], given: dict[str, Any]) -> None:
     """Put the retrieval problem into words, as in the paper; or show a benchmark."""
-    formulation = pick(kind, given)
+    formulation, protocol = pick(kind, given), catalogue.chosen("language.protocols", given["protocol"])
+    if issubclass(kind, Benchmark):
+        refuse_beside("is for formulations", "protocol")
     if given["export"] is not None:
         check_out(given["export"])
-        tell(lm_eval.export(formulation, given["export"], given["count"], given["seed"]), given["as_json"])
+        tell(lm_eval.export(formulation, given["export"], given["count"], given["seed"], protocol), given["as_json"])
         return
-    questions = [formulation.question(given["seed"], index) for index in range(given["count"])]
+    questions = [protocol.put(formulation).question(given["seed"], index) for index in range(given["count"])]
     if given["as_json"]:
         print_json([question.as_dict() for question in questions])
     else:

@@ -7,13 +7,12 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hopscope.cli.answer_tables import as_table, benchmark_table
+from hopscope.cli.answer_tables import as_table, benchmark_table, cost_lines
 from hopscope.cli.given import given_here, refuse_beside
 from hopscope.cli.lm.ask import MOST
 from hopscope.cli.options import (
@@ -21,6 +20,7 @@ from hopscope.cli.options import (
     as_json,
     console,
     out_option,
+    pick,
     print_json,
     progress,
     say,
@@ -34,18 +34,21 @@ from hopscope.core.strangers import json_of
 from hopscope.core.terminal import Narrator, counting_bar
 from hopscope.formulations.base import Formulation, Questions
 from hopscope.language.backends.base import Backend, Unreachable
-from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
 from hopscope.language.benchmarks.base import Benchmark
+from hopscope.language.costs import cost_of
 from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, write_table
 from hopscope.language.fields import FIELDS
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
+from hopscope.language.protocols.resample import Resample
 from hopscope.language.records import Records
 
 Cell = tuple[Questions, Layout, Protocol]
 Row = dict[str, Any]
+RULES = "language.protocols"
+PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 
 
 @click.command(
@@ -75,12 +78,13 @@ Row = dict[str, Any]
 @several(
     "--protocol",
     default=("log_likelihood",),
-    help="log_likelihood, greedy_strict, greedy_lenient or resample (the paper's).",
+    help="log_likelihood, greedy_strict, greedy_lenient, resample (the paper's), filler_tokens, repeated_problem or "
+    "chain_of_thought, with settings: 'filler_tokens(n_numbers=100, by=log_likelihood)'.",
 )
 @click.option("--shots", "n_shots", type=int, help="Solved questions, for few_shot  [default: 4]")
 @click.option("--max-tries", type=int, help="For resample  [default: 10]")
 @click.option("--temperature", type=float, help="For resample  [default: 1]")
-@click.option("--max-tokens", type=int, help="Of a generated answer  [default: 32]")
+@click.option("--max-tokens", type=int, help="Of a generated answer  [default: 32, in chain_of_thought 1024]")
 @click.option("--count", type=click.IntRange(1, MOST), default=120, show_default=True, help="Questions (paper: 500).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
 @click.option(
@@ -94,15 +98,28 @@ Row = dict[str, Any]
 @threads_option("Of a model in this process  [default: all cores]")
 @out_option("Where answers and the table are kept  [default: evaluations/MODEL]")
 @click.option("--wide", is_flag=True, help="Show every column of the table.")
+@click.option("--dry-run", is_flag=True, help="Only say how many requests and tokens it would take; nothing is asked.")
+@click.option(
+    "--price", type=(PRICE, PRICE), metavar="IN OUT", help="Of a million tokens read and written: say the cost."
+)
+@click.option("--speed", type=(SPEED, SPEED), metavar="IN OUT", help="Tokens a second, read and written: say the time.")
 @progress
 @as_json
-def command(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
+def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given: Any) -> None:
     """Ask all models everything, and show the table."""
     if out is not None:
         check_out(out, tables=True)
     check_of_use(given)
     settings = Evaluation(count=given["count"], seed=given["seed"])
     cells = list(benchmark_cells(given) if given["benchmark"] else cells_of(given))
+    if dry_run or given["price"] or given["speed"]:
+        costs = [row for name in given["model"] for row in costs_of(name, cells, settings, given)]
+        if dry_run and as_json:
+            print_json(costs)
+        else:
+            say("\n".join(cost_lines(costs)), err=not dry_run)
+    if dry_run:
+        return
     rows: list[Row] = []
     unreached: list[str] = []
     for name in given["model"]:
@@ -115,14 +132,33 @@ def command(out: Path | None, as_json: bool, wide: bool, **given: Any) -> None:
     if as_json:
         print_json([as_value(row) for row in rows])
     else:
-        for _, group in itertools.groupby(rows, key=lambda row: row["model"]):
-            about = list(group)
+        tables: dict[tuple[str, bool], list[Row]] = {}  # what was thought over first has one of its own
+        for row in rows:
+            tables.setdefault((row["model"], catalogue.chosen(RULES, row["protocol"]).direct), []).append(row)
+        for about in tables.values():
             console().print(benchmark_table(about) if given["benchmark"] else as_table(about, wide))
     if unreached:
         kept_so_far = "what was answered is kept, and the same command goes on"
         goes_on = kept_so_far if any(row["n"] for row in rows) else "the same command asks again"
         say(f"hopscope: {unreached[0]}; {goes_on}", err=True)
         raise click.exceptions.Exit(1)
+
+
+def costs_of(name: str, cells: Sequence[Cell], settings: Evaluation, given: dict[str, Any]) -> Iterator[Row]:
+    """What each cell would take of a model, at most; a server is not even asked for its model's name."""
+    backend = opened(name, given | {"endpoint_model": given["endpoint_model"] or name})
+    price, speed = given["price"], given["speed"]
+    for cell in asked_of(backend, cells):
+        counted = cost_of(AskedCell(backend, *cell, settings))
+        yield {
+            "model": name,
+            "question": titled(cell[0]),
+            "asked": f"{cell[1].name()}, {cell[2].title}",
+            **counted._asdict(),
+            "price": price and counted.at(*price) / 1e6,
+            "seconds": speed and counted.at(1 / speed[0], 1 / speed[1]),
+        }
+    backend.close()
 
 
 def check_of_use(given: dict[str, Any]) -> None:
@@ -134,59 +170,53 @@ def check_of_use(given: dict[str, Any]) -> None:
         refuse_beside("is for models in this process", "dtype")
     if "few_shot" not in given["layout"]:
         refuse_beside("is for the layout few_shot", "n_shots")
-    if not given["benchmark"] and "resample" not in given["protocol"]:
+    rules = [] if given["benchmark"] else [catalogue.chosen(RULES, text).rule for text in given["protocol"]]
+    if rules and not any(isinstance(rule, Resample) for rule in rules):
         refuse_beside("is for the protocol resample", "max_tries", "temperature")
-    if not given["benchmark"] and set(given["protocol"]) == {"log_likelihood"}:
+    if rules and all(rule.scores for rule in rules):
         refuse_beside("is for protocols in which the model writes, such as greedy_strict", "max_tokens")
 
 
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
-    """Everything that is asked, in order. Raises BadInput for what there is not."""
+    """Everything that is asked, in order; thoughts in chat alone. Raises BadInput for what there is not."""
+    of_rules = {name: given[name] for name in ("max_tries", "temperature", "max_tokens") if given[name] is not None}
     for name in given["formulation"]:
-        kind: type[Formulation] = catalogue.find("formulations", name)
-        chains = {} if given["chains"] is None else {"n_chains": given["chains"]}
-        for hops in given["hops"] or (None,):
-            formulation = kind.from_dict({**chains, **({} if hops is None else {"n_hops": hops})})
-            for layout in given["layout"]:
-                for protocol in given["protocol"]:
-                    put, scored = made("language.layouts", layout, given), made("language.protocols", protocol, given)
-                    yield formulation, put, scored
+        for formulation, layout, protocol in itertools.product(worded(name, given), given["layout"], given["protocol"]):
+            scored = catalogue.chosen(RULES, protocol).given(**of_rules)
+            if scored.direct or layout == "chat":
+                yield formulation, pick(catalogue.find("language.layouts", layout), given), scored
+
+
+def worded(name: str, given: dict[str, Any]) -> list[Formulation]:
+    """A formulation with each count of hops; beside others, with those that its wording has. Raises BadInput."""
+    found: list[Formulation] = []
+    for hops in given["hops"] or (None,):
+        try:
+            found.append(pick(catalogue.find("formulations", name), {"n_hops": hops, "n_chains": given["chains"]}))
+        except BadInput as lacking:
+            if len(given["formulation"]) == 1:
+                raise
+            say(f"hopscope: {name} with {hops} hops is left out: {lacking}", err=True)
+    return found
 
 
 def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
     """The same of benchmarks. Raises BadInput for options that they do not have."""
-    said = set(filter(given_here, given))
-    if alien := sorted(said & {"formulation", "hops", "chains", "max_tries", "temperature"}):
-        raise BadInput(
-            f"--benchmark goes without --{alien[0].replace('_', '-')}; a benchmark's settings stand behind its name: "
-            "--benchmark 'induction_bench(k=3, n_rules=4)'"
-        )
+    what = "is not for benchmarks, whose settings stand behind their names: --benchmark 'induction_bench(k=3)'"
+    refuse_beside(what, "formulation", "hops", "chains", "max_tries", "temperature")
     for name in given["benchmark"]:
         benchmark: Benchmark = catalogue.chosen("language.benchmarks", name)
         for layout in given["layout"]:
-            for protocol in given["protocol"] if "protocol" in said else PROTOCOLS[:1]:
+            for protocol in given["protocol"] if given_here("protocol") else PROTOCOLS[:1]:
                 how = marking(protocol, benchmark, given["max_tokens"])
-                yield benchmark, made("language.layouts", layout, given), how
-
-
-def made(folder: str, name: str, given: dict[str, Any]) -> Any:
-    """A layout or protocol with those of the command's options that it has."""
-    kind = catalogue.find(folder, name)
-    return kind(**{f.name: given[f.name] for f in fields(kind) if given.get(f.name) is not None})
+                yield benchmark, pick(catalogue.find("language.layouts", layout), given), how
 
 
 def opened(name: str, given: dict[str, Any]) -> Backend:
     """A model, on as many threads as are asked for: by default all cores, for one process runs at a time here."""
+    how = {option: given[option] for option in ("first_token", "timeout", "omit", "dtype")}
     threads = given["threads"] or os.cpu_count() or 1
-    return open_backend(
-        name,
-        endpoint_model=given["endpoint_model"] or "",
-        first_token=given["first_token"],
-        timeout=given["timeout"],
-        omit=given["omit"],
-        dtype=given["dtype"],
-        threads=threads,
-    )
+    return open_backend(name, endpoint_model=given["endpoint_model"] or "", threads=threads, **how)
 
 
 def ask_model(
@@ -230,18 +260,19 @@ def ask_all(
         AskedCell(backend, *cell, settings).check_lengths()
     with Records.opened(folder) as records, counting_bar() as bar:
         for number, cell in enumerate(cells, 1):
-            formulation, layout, _ = cell
-            deep = f" D={formulation.n_hops}" if isinstance(formulation, Formulation) else ""
-            words = f"{backend.model} {number}/{len(cells)}: {formulation.name()}{deep} {layout.name()}"
+            words = f"{backend.model} {number}/{len(cells)}: {titled(cell[0])} {cell[1].name()}"
             task = bar.add_task(words, total=settings.count)
-            if isinstance(backend, Known):
-                backend.learn(formulation, layout, settings.seed, range(settings.count))
             try:
                 watch = lambda done, of, task=task: bar.update(task, completed=done, total=of)  # noqa: E731
                 found += kept(folder, cell_rows(backend, cell, settings, records, watch))
             except Unreachable as reason:
                 return found + kept(folder, cell_rows(backend, cell, settings, records, None)), str(reason)
     return found, None
+
+
+def titled(source: Questions) -> str:
+    """What asks, and how many hops."""
+    return source.name() + (f" {source.n_hops}" if isinstance(source, Formulation) else "")
 
 
 def cell_rows(backend: Backend, cell: Cell, settings: Evaluation, records: Records, watch: Watch | None) -> list[Row]:

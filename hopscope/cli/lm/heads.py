@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -61,21 +62,7 @@ PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
 @out_option("Where to; default heads/MODEL.")
 @progress
 @as_json
-def command(
-    model: str,
-    formulation: str,
-    hops: int | None,
-    chains: int | None,
-    layout: str,
-    count: int | None,
-    seed: int,
-    tests: int,
-    circuit: bool,
-    needles: bool,
-    threads: int | None,
-    out: Path | None,
-    as_json: bool,
-) -> None:
+def command(circuit: bool, needles: bool, out: Path | None, as_json: bool, **given: Any) -> None:
     """Find the heads of a language model that do one hop, and write heads.json, table.csv and pictures.
 
     First the field's scores (induction, previous token, duplicate token) and what removing the top induction heads
@@ -87,8 +74,8 @@ def command(
     check_of_use(circuit, needles)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
-    wording = of_one_hop(formulation, hops, chains)
-    arrangement = catalogue.find("language.layouts", layout)()
+    wording = of_one_hop(given["formulation"], given["hops"], given["chains"])
+    layout = catalogue.find("language.layouts", given["layout"])()
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out must be a folder, and {out} is a file; choose another")
     if out is not None:
@@ -97,11 +84,11 @@ def command(
     from hopscope.live.language import FoundHeads, FoundHop, FoundNeedles, read, reading_of
 
     kind = FoundNeedles if needles else FoundHop if circuit else FoundHeads
-    settings = pick(reading_of(kind).settings, {"count": count, "seed": seed, "tests": tests})
+    settings = pick(reading_of(kind).settings, given)
     with Narrator() as watch:
-        watch(f"opening {model}")
-        opened = open_model(model, threads=threads or min(2, os.cpu_count() or 1))
-        found = read(kind, opened, wording, arrangement, settings, watch)
+        watch(f"opening {given['model']}")
+        opened = open_model(given["model"], threads=given["threads"] or min(2, os.cpu_count() or 1))
+        found = read(kind, opened, wording, layout, settings, watch)
         name = opened.name if kind is FoundHeads else f"{opened.name}-{kind.kind}"
         files = found.save(out or Path("heads") / name)
     if as_json:

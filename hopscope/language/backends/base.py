@@ -6,12 +6,14 @@ are never answers: what cannot be reached raises `Unreachable`, what a server ca
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from hopscope.language.layouts.base import Rendered
+from hopscope.formulations.base import Questions
+from hopscope.language.layouts.base import Layout, Rendered
 
 #: Number formats of a model in this process.
 DTYPES = ("float32", "bfloat16", "float16")
@@ -65,6 +67,11 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
     ]
 
 
+#: What takes about a token: up to four letters, a digit, a sign, an end of line. Blanks go with what follows.
+PIECE = re.compile(r"[^\W\d_]{1,4}|\d|[^\w\s]|\n")
+AROUND = 12  # tokens of a chat template
+
+
 class Backend(ABC):
     """A model that answers requests. Requests are independent: batching changes the speed, never a number."""
 
@@ -101,6 +108,14 @@ class Backend(ABC):
 
         Raises Unreachable where the model does not answer.
         """
+
+    def n_tokens(self, request: Rendered) -> int:
+        """How many tokens it would read; without a tokenizer about so many, by characters."""
+        return len(PIECE.findall(request.text)) + AROUND * request.chat
+
+    def learn(self, questions: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
+        """Be told what will be asked; of use to models of known answer alone."""
+        return
 
     def check_length(self, request: Rendered, max_tokens: int | None) -> None:
         """Raise BadInput where a request, with its choices or `max_tokens` of text, is longer than `context`."""

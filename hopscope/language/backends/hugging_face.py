@@ -131,11 +131,14 @@ class HuggingFace(Backend):
                 "hops or chains, or another layout"
             )
 
+    def n_tokens(self, request: Rendered) -> int:
+        return len(self.tokens(self.text(request), request))
+
     def check_length(self, request: Rendered, max_tokens: int | None) -> None:
         if max_tokens is None:
             self.check_scored([self.scored(request)])
         else:
-            self.check_lengths([len(self.tokens(self.text(request), request)) + max_tokens], WITH_ANSWER)
+            self.check_lengths([self.n_tokens(request) + max_tokens], WITH_ANSWER)
 
     def check_scored(self, scored: Sequence[Scored]) -> None:
         self.check_lengths([len(one.prefix) + max(map(len, one.continuations)) for one in scored], "a question")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from hopscope.core.settings import Settings
+from hopscope.core.settings import Variant
 from hopscope.formulations.base import Question, Questions, Span
 
 
@@ -34,21 +34,12 @@ class Rendered:
     stop: tuple[str, ...] = ("\n",)
 
 
-class Layout(Settings, ABC):
+class Layout(Variant, ABC):
     """A way to put a question to a model. Subclasses are frozen dataclasses, one per file."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The layout's name: that of its file."""
-        return cls.__module__.rpartition(".")[2]
 
     @abstractmethod
     def render(self, formulation: Questions, question: Question) -> Rendered:
         """The prompt of a question."""
-
-    @abstractmethod
-    def blank(self, formulation: Questions, question: Question) -> Rendered:
-        """The prompt without the question's statements, which gives the prior for the prior-corrected score."""
 
 
 def spaced(answers: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,6 +14,3 @@ class Chat(Layout):
 
     def render(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.prompt, True, question.acceptable, question.spans, stop=())
-
-    def blank(self, formulation: Questions, question: Question) -> Rendered:
-        return Rendered(question.ask, True, question.acceptable, question.ask_spans, stop=())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hopscope.formulations.base import Question, Questions, shifted
+from hopscope.formulations.base import Question, Questions
 from hopscope.language.layouts.base import Layout, Rendered, spaced
 
 
@@ -17,8 +17,5 @@ class Code(Layout):
     """The answer is what follows on the line."""
 
     def render(self, formulation: Questions, question: Question) -> Rendered:
-        spans = question.statement_spans + shifted(question.stem_spans, len(question.facts) + 1)
-        return Rendered(f"{question.facts}\n{question.stem}", False, spaced(question.acceptable), spans)
-
-    def blank(self, formulation: Questions, question: Question) -> Rendered:
-        return Rendered(question.stem, False, spaced(question.acceptable), question.stem_spans)
+        text, spans = question.closed(question.stem, question.stem_spans)
+        return Rendered(text, False, spaced(question.acceptable), spans)

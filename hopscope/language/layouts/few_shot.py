@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hopscope.core.settings import setting
 from hopscope.formulations.base import Question, Questions, shifted
@@ -20,18 +20,11 @@ class FewShot(Layout):
     n_shots: int = setting(4, "solved questions before the one that is asked", low=1, high=64)
 
     def render(self, formulation: Questions, question: Question) -> Rendered:
-        return self.after(self.solved(formulation, question), Code().render(formulation, question))
-
-    def blank(self, formulation: Questions, question: Question) -> Rendered:
-        return self.after(self.solved(formulation, question), Code().blank(formulation, question))
+        solved, asked = self.solved(formulation, question), Code().render(formulation, question)
+        return replace(asked, text=solved + asked.text, spans=shifted(asked.spans, len(solved)))
 
     def solved(self, formulation: Questions, question: Question) -> str:
         """The solved questions, each with its answer and an empty line behind it."""
         first, seed = question.index * self.n_shots, question.seed + ELSEWHERE
         shots = (formulation.question(seed, first + number) for number in range(self.n_shots))
         return "".join(f"{Code().render(formulation, shot).text} {shot.answer}\n\n" for shot in shots)
-
-    @staticmethod
-    def after(text: str, rendered: Rendered) -> Rendered:
-        """What is asked, behind a text."""
-        return Rendered(text + rendered.text, False, rendered.choices, shifted(rendered.spans, len(text)))

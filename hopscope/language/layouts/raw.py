@@ -16,6 +16,3 @@ class Raw(Layout):
 
     def render(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.prompt + LEAD, False, spaced(question.acceptable), question.spans)
-
-    def blank(self, formulation: Questions, question: Question) -> Rendered:
-        return Rendered(question.ask + LEAD, False, spaced(question.acceptable), question.ask_spans)

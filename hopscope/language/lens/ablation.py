@@ -22,7 +22,15 @@ def short(head: Head) -> str:
     return f"L{head[0]}H{head[1]}"
 
 
-class Ablate(Edit):
+class OfHeads(Edit):
+    """Changes some heads, given by their numbers in each layer."""
+
+    def __init__(self, heads: Collection[Head]):
+        self.by_layer = by_layer(heads)
+        self.first = min(self.by_layer, default=0)
+
+
+class Ablate(OfHeads):
     """Some heads' output replaced.
 
     Args:
@@ -31,9 +39,8 @@ class Ablate(Edit):
     """
 
     def __init__(self, heads: Collection[Head], means: Tensor | None = None):
-        self.by_layer = by_layer(heads)
+        super().__init__(heads)
         self.means = means
-        self.first = min(self.by_layer, default=0)
 
     def output(self, layer: int, z: Tensor) -> Tensor:
         if layer not in self.by_layer:
@@ -43,7 +50,7 @@ class Ablate(Edit):
         return z
 
 
-class Steady(Edit):
+class Steady(OfHeads):
     """Some heads attend by their mean pattern, independent of the prompt's content.
 
     Args:
@@ -52,9 +59,8 @@ class Steady(Edit):
     """
 
     def __init__(self, heads: Collection[Head], patterns: Tensor):
-        self.by_layer = by_layer(heads)
+        super().__init__(heads)
         self.patterns = patterns
-        self.first = min(self.by_layer, default=0)
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
         if layer not in self.by_layer:

@@ -1,7 +1,8 @@
-"""What every protocol offers: what is asked of a model, when a question has been answered, and how it is judged.
+"""What every protocol offers: how a question is put to a model, when it has been answered, and how it is judged.
 
 One number hides how it came about: one model is right in 0 %, 23 % or 62 % of cases by different rules
-(docs/language.md). So a rule is a choice of its own, in a file of its own. Protocols that ask the same share answers.
+(docs/language.md). So a protocol is a choice of its own, in a file of its own. Protocols that ask the same share
+answers. Some judge, by a rule of their own; others put the question otherwise, and judge by one of these rules.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan
-from typing import Any
+from typing import Any, ClassVar
 
-from hopscope.core.settings import Settings
-from hopscope.formulations.base import Question
+from hopscope.core import catalogue
+from hopscope.core.settings import Variant, setting
+from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Sampling
 
 #: What a model said to one attempt: `{text}`, where known with `finish_reason`, `thoughts` and `left_out`
@@ -33,7 +36,8 @@ class Judged:
         correct: whether that is the right one.
         tries: how often it was asked.
         accepted: how many of these answers were of the right form.
-        run_out: whether it was asked as often as allowed without an acceptable answer.
+        run_out: whether it stays unanswered, neither right nor wrong: it was asked as often as allowed without an
+            acceptable answer, or its chain of thought was cut off.
         mass: total probability of the acceptable answers; NaN where it is not known.
         corrected: as `label`, when every answer's score is taken relative to what it gets without the statements; None
             where that is not known.
@@ -49,16 +53,57 @@ class Judged:
     corrected: str | None = None
 
 
-class Protocol(Settings, ABC):
-    """A way to score. Subclasses are frozen dataclasses, one per file."""
+class Put(Questions):
+    """The questions of another source, each changed before it is put to a model; its answers stay what they were."""
+
+    def __init__(self, source: Questions, change: Callable[[Question], Question]):
+        self.source, self.change = source, change
+
+    @property
+    def chance(self) -> float:
+        return self.source.chance
+
+    def question(self, seed: int, index: int) -> Question:
+        return self.change(self.source.question(seed, index))
+
+
+class Protocol(Variant, ABC):
+    """A way to ask and to score. Subclasses are frozen dataclasses, one per file."""
+
+    #: Whether the answer is given without a thought before it; scores of the two kinds are never taken together.
+    direct: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What tables call it."""
+        return self.name()
+
+    @property
+    @abstractmethod
+    def rule(self) -> Rule:
+        """By which the model is asked and judged."""
+
+    @abstractmethod
+    def given(self, **settings: Any) -> Protocol:
+        """The same with those of the settings that it has."""
+
+    def put(self, questions: Questions) -> Questions:
+        """The questions as they are put to the model, and so are solved ones that it is shown."""
+        return questions
+
+
+class Rule(Protocol):
+    """A way to score."""
 
     #: Whether the model's probabilities are asked for, or its words.
     scores = False
 
-    @classmethod
-    def name(cls) -> str:
-        """The protocol's name: that of its file."""
-        return cls.__module__.rpartition(".")[2]
+    @property
+    def rule(self) -> Rule:
+        return self
+
+    def given(self, **settings: Any) -> Protocol:
+        return self.but(**{name: value for name, value in settings.items() if name in self.as_dict()})
 
     @abstractmethod
     def request(self) -> dict[str, Any]:
@@ -75,6 +120,25 @@ class Protocol(Settings, ABC):
     @abstractmethod
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
         """A question that needs no more answers."""
+
+
+@dataclass(frozen=True)
+class Otherwise(Protocol):
+    """A way to put a question, scored by another protocol's rule: only the text differs from what that one asks."""
+
+    by: str = setting("greedy_lenient", "protocol by which answers are asked for and judged")
+
+    @property
+    def title(self) -> str:
+        return str(self)
+
+    @cached_property
+    def rule(self) -> Rule:  # type: ignore[override]
+        found: Rule = catalogue.chosen("language.protocols", self.by).rule
+        return found
+
+    def given(self, **settings: Any) -> Protocol:
+        return self.but(by=str(self.rule.given(**settings)))
 
 
 def sampling_seed(seed: int, index: int, attempt: int) -> int:

@@ -9,11 +9,11 @@ from typing import Any
 from hopscope.core.settings import setting
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
-from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted, text_in
+from hopscope.language.protocols.base import Answer, Judged, Rule, accepted, text_in
 
 
 @dataclass(frozen=True)
-class GreedyStrict(Protocol):
+class GreedyStrict(Rule):
     """An answer of another form is not correct, and not valid."""
 
     max_tokens: int = setting(32, "after how many tokens an answer is cut off", low=1)

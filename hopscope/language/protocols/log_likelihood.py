@@ -14,14 +14,14 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
-from hopscope.language.protocols.base import Answer, Judged, Protocol
+from hopscope.language.protocols.base import Answer, Judged, Rule
 
 #: By how much the sum of probabilities may exceed 1: servers round each token's.
 SLACK = 0.01
 
 
 @dataclass(frozen=True)
-class LogLikelihood(Protocol):
+class LogLikelihood(Rule):
     """Argmax over the acceptable answers."""
 
     scores = True

@@ -13,11 +13,11 @@ from typing import Any
 from hopscope.core.settings import setting
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Sampling
-from hopscope.language.protocols.base import Answer, Judged, Protocol, accepted, sampling_seed, text_in
+from hopscope.language.protocols.base import Answer, Judged, Rule, accepted, sampling_seed, text_in
 
 
 @dataclass(frozen=True)
-class Resample(Protocol):
+class Resample(Rule):
     """Every try has a seed of its own, so that resumed runs go on with the same ones."""
 
     max_tries: int = setting(10, "tries before a question has run out (the paper has no limit)", low=1)

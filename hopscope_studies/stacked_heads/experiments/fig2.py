@@ -25,7 +25,6 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Bound, Claim, Evidence, Limit, bound
 from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.language.backends.base import Backend
-from hopscope.language.backends.known import Known
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.opening import open_backend
 
@@ -66,8 +65,6 @@ class Asked(Work):
         rule = catalogue.find("language.protocols", self.protocol)
         protocol = rule(**{f.name: getattr(self, f.name) for f in fields(rule) if hasattr(self, f.name)})
         backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count)
-        if isinstance(backend, Known):
-            backend.learn(formulation, layout, settings.seed, range(settings.count))
         result = evaluate(backend, formulation, layout, protocol, settings, folder, watch=watch)
         write_json(folder / "row.json", {name: none_for_nan(value) for name, value in result.row.items()})
 
