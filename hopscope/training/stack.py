@@ -84,8 +84,8 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
     for config, other in zip(configs, shapes, strict=True):
         if not stackable(config):
             raise BadInput(
-                "a run with frozen weights, clamps, deep supervision, hops by layer, updates in turn or an optimizer that "
-                "is not adamw cannot be stacked; train it alone"
+                "a run with frozen weights, clamps, deep supervision, hops by layer, updates in turn or an optimizer "
+                "that is not adamw cannot be stacked; train it alone"
             )
         for part, values in other.items():
             for name, value in values.items():

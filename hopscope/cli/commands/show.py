@@ -31,7 +31,7 @@ VERIFIED = (
 @click.command("show")
 @run_folder
 @click.option("--hops", type=click.IntRange(1, 256), help="Ask for 1 to so many hops instead, more than in training.")
-@click.option("--loops", type=click.IntRange(1, 1024), help="With --hops: how often its layers run; default as trained.")
+@click.option("--loops", type=click.IntRange(1, 1024), help="With --hops: how often layers run; default as trained.")
 @click.option("--chains", type=click.IntRange(1, 256), help="With --hops: of so many chains; default as trained.")
 @as_json
 def command(folder: Path, hops: int | None, loops: int | None, chains: int | None, as_json: bool) -> None:

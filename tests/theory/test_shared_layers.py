@@ -37,7 +37,8 @@ def loops_of(block, held: list[int], wanted: int) -> int | None:
         if held[0] >> wanted & 1:
             return loop
         if held == at_first:
-            return None
+            break
+    return None
 
 
 @pytest.mark.parametrize("mask", MASKS)
