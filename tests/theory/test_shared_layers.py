@@ -53,13 +53,13 @@ def test_the_search_finds_what_trying_everything_finds(hops, own_layers, mask, o
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("order", [*ORDERS, "2,1,3"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("own_layers", [1, 2, 3])
 def test_the_loops_are_those_after_which_all_attend_to_all(mask, order, own_layers):
-    chain = chain_of(3, mask, order)
+    chain = chain_of(2, mask, order)
     held = everyone_to_everyone(chain, 12)
     loops = next(n for n in range(12) if held[n * own_layers][0] >> chain.last & 1)
-    assert minimum_loops(3, own_layers, mask, order)[0] == loops
+    assert minimum_loops(2, own_layers, mask, order)[0] == loops
 
 
 def test_one_shared_head_cannot_follow_two_hops_however_often_it_runs():
