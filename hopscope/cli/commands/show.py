@@ -40,7 +40,7 @@ def command(folder: Path, hops: int | None, loops: int | None, chains: int | Non
     if hops is None and (loops or chains):
         raise BadInput("--loops and --chains go with --hops")
     if hops is not None:
-        times = loops or getattr(run.config.model, "loops", 1)
+        times = loops or int(getattr(run.config.model, "loops", 1))
         rows = list(further(run.model, run.task, range(1, hops + 1), [times], chains or 0))
         print_json(rows) if as_json else console().print(further_table(rows))
     elif as_json:
