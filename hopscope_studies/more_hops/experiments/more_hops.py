@@ -116,7 +116,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         at_least=0.8,
     )
     more = at(table, "looped", trained + 1)
-    yield told("one_more_hop", "Run once more, it answers one hop more than it was trained on.", more, table, above=0.4)
+    yield told(
+        "one_more_hop", "It answers one hop more than it was trained on, with one loop more.", more, table, above=0.4
+    )
     twice = at(table, "looped", 2 * trained)
     yield told("twice_as_many", "It answers twice as many hops, with as many loops more.", twice, table, above=0.4)
     unshared = at(table, "unshared", trained + 1)
@@ -124,7 +126,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from of_training(table, trained)
     yield too_many_loops(table, trained)
     chains = at(table, "looped", trained, chains=8)
-    yield told("more_chains", "It follows the hops learnt among twice as many chains.", chains, table, above=0.4)
+    yield told(
+        "more_chains", "It follows the hops that it learnt among twice as many chains.", chains, table, above=0.4
+    )
 
 
 def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
