@@ -17,6 +17,7 @@ from hopscope.measures.base import check_needs
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import Task
+from hopscope.tasks.base_sheets import ChainTask
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,12 @@ class Training(Settings):
     deep_supervision: float = setting(
         0.0,
         "weight of the mean loss of the answers read from every earlier layer's residual stream, beside the last one's",
+        low=0,
+        since="0.2.0",
+    )
+    hop_every: int = setting(
+        0,
+        "ask hop h of a task that asks the last alone after (h + 1) times so many layers, of every sequence; 0: do not",
         low=0,
         since="0.2.0",
     )
@@ -169,8 +176,21 @@ class Config:
     def __post_init__(self) -> None:
         check_clamps(parse_clamps(self.training.clamps), self.task, self.model)
         check_needs(self.training.measure_names, self.task, self.model)
+        if self.training.hop_every:
+            self.check_hops_by_layer()
         if self.training.examples and self.task.taught_by and self.task.taught_by.changes_difficulty:
             raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
+
+    def check_hops_by_layer(self) -> None:
+        """Raise BadInput unless every hop can be read off a layer of its own."""
+        if not isinstance(self.task, ChainTask) or self.task.taught_by.asks_every_hop or self.training.deep_supervision:
+            raise BadInput(
+                "hop-every needs a task of chains with a curriculum that asks the last hop alone, such as mixture, and "
+                "no deep-supervision"
+            )
+        needed = self.training.hop_every * (self.task.hardest + 1)
+        if self.model.n_layers < needed:
+            raise BadInput(f"hop-every {self.training.hop_every} needs {needed} layers; got {self.model.n_layers}")
 
     @property
     def parts(self) -> dict[str, Settings]:

@@ -216,25 +216,31 @@ class Transformer(Model):
     def unrolled(self) -> Transformer:
         return self if self.architecture.loops == 1 else self.looped(1, self.architecture.n_layers)
 
-    def looped(self, loops: int, own_layers: int | None = None) -> Transformer:
+    def looped(self, loops: int, own_layers: int | None = None, n_positions: int | None = None) -> Transformer:
         """The same weights in a model with another number of loops, in memory of their own.
 
         Args:
             loops: how many times the layers are run, such as more often than in training.
             own_layers: for how many layers the new model has weights; where it has more than this one, they are copies.
+            n_positions: its longest sequence; what was learnt of positions or distances is 0 beyond those of this one.
         """
         shape = self.architecture
         own_layers = own_layers or shape.own_layers
         new = type(self)(
             shape.but(n_layers=own_layers * loops, loops=loops),
-            n_positions=len(self.mask),
+            n_positions=n_positions or len(self.mask),
             d_output=self.W_U.shape[1],
             d_input=len(self.W_E) if self.b_E is not None else None,
             d_vocab=len(self.W_E) if self.b_E is None else None,
             learned_positions=self.W_pos is not None,
         )
         weights = self.state_dict()
-        new.load_state_dict({name: weights[in_first_loop(name, shape.own_layers)] for name in new.state_dict()})
+        new.load_state_dict(
+            {
+                name: lengthened(weights[in_first_loop(name, shape.own_layers)], value.shape)
+                for name, value in new.state_dict().items()
+            }
+        )
         return new.to(self.device).train(self.training)
 
     @torch.no_grad()
@@ -385,6 +391,14 @@ class Transformer(Model):
         """Compile a block, once for all layers: they run the same code."""
         for block in self.blocks:
             block.compile()
+
+
+def lengthened(weight: Tensor, shape: torch.Size) -> Tensor:
+    """A weight with zeros behind, or cut off, along dimensions in which it is to be longer or shorter."""
+    new = weight.new_zeros(shape)
+    shared = tuple(slice(min(sizes)) for sizes in zip(weight.shape, shape, strict=True))
+    new[shared] = weight[shared]
+    return new
 
 
 def in_first_loop(name: str, own_layers: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -143,16 +143,32 @@ class Trainer:
     def loss(self, batch: Batch, clamps: Sequence[Clamp] = ()) -> Tensor:
         """The loss of a batch, plus under deep supervision the weighted mean loss of earlier layers' answers."""
         weight, task = self.config.training.deep_supervision, batch.task
+        if every := self.config.training.hop_every:
+            return self.loss_by_layer(batch, clamps, every)
         if not weight:
             return task.loss(self.outputs(batch, clamps), batch.targets)
-        names = [f"blocks.{layer}.hook_resid_post" for layer in range(self.config.model.n_layers - 1)]
-        with self.products():
-            replace = held(clamps, self.model, batch)
-            outputs, cache = self.model(batch.inputs, at=task.query_positions, replace=replace, cache=names)
-            early = [self.model.read_off(cache[name], task.query_positions) for name in names]
+        outputs, early = self.read_off(batch, clamps, range(self.config.model.n_layers - 1))
         losses = [task.loss(each, batch.targets) for each in early]
         loss: Tensor = task.loss(outputs, batch.targets)
         return loss + weight * torch.stack(losses).mean() if losses else loss
+
+    def loss_by_layer(self, batch: Batch, clamps: Sequence[Clamp], every: int) -> Tensor:
+        """The mean loss of all hops, each read off so many layers after the hop before; the first after twice as many.
+
+        One block learns to go a hop further, where all share their weights: the first joins the tokens of each fact.
+        """
+        task = batch.task
+        targets = task.but(curriculum="implicit").targets(batch.draw).chunk(task.hardest, -1)
+        _, found = self.read_off(batch, clamps, [every * (hop + 1) - 1 for hop in range(1, task.hardest + 1)])
+        return torch.stack([task.loss(*pair) for pair in zip(found, targets, strict=True)]).mean()
+
+    def read_off(self, batch: Batch, clamps: Sequence[Clamp], layers: Iterable[int]) -> tuple[Tensor, list[Tensor]]:
+        """The answers of the model, and those that it would give behind some layers."""
+        at, names = batch.task.query_positions, [f"blocks.{layer}.hook_resid_post" for layer in layers]
+        with self.products():
+            replace = held(clamps, self.model, batch)
+            outputs, cache = self.model(batch.inputs, at=at, replace=replace, cache=names)
+            return outputs, [self.model.read_off(cache[name], at) for name in names]
 
     def products(self) -> torch.autocast:
         """Context in which matrix products have the training's dtype."""
