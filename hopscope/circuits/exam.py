@@ -14,7 +14,7 @@ from torch import Tensor
 from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
-from hopscope.circuits.losses import Loss, pooled
+from hopscope.circuits.losses import Loss, Share, pooled
 from hopscope.circuits.sequential import Asked, Outcome, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
@@ -71,10 +71,11 @@ class Exam:
         strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
             only when others are silenced, then.
         effects: the loss with each row alone silenced.
-        whole: the model's loss on the sequences of discovery and selection.
+        whole, right: the model's loss, and share of right answers, on the sequences of discovery and selection.
         threshold, accuracy: the loss that a circuit must be below, and the share of right answers that it must reach,
             as far as these tell; the verdict asks for those of the report's sequences.
-        bound: the loss that a set of rows must be below now, and
+        bound: the loss that a set of rows must be below now,
+        least: the share of right answers that it must reach, and
         accepts: number of sequences from which on it may be accepted.
         known: what became of sets of rows, by the test, the set and the bound.
         joint: the sequences of the joint test, by the stage that adds them, in steps, as far as they were drawn.
@@ -124,15 +125,17 @@ class Exam:
         changes: list[Change] = [AsIs(), self.kept(())]
         model, null = map(pooled, self.data.accounts(changes), self.selection.accounts(changes))
         self.whole, demands = Loss.of(model.losses), Demands.of(self.task, model, null, self.settings.strict)
-        self.threshold, self.accuracy = demands.loss, demands.accuracy
+        self.right, self.threshold = Share.of(model.hits).mean, demands.loss
+        self.accuracy = demands.accuracy if self.solved else 0.0
         self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
-        """Ask sets of rows for a share of the loss that may be lost.
+        """Ask sets of rows for a share of the loss, and of the accuracy, that may be lost.
 
         Sets are then accepted on all sequences: what is seldom asked for is not among the first.
         """
         self.bound = min(self.threshold, self.whole.mean + share * (self.threshold - self.whole.mean))
+        self.least = self.right - share * (self.right - self.accuracy) if self.accuracy > 0 else 0.0
         self.accepts = len(self.data.batch) if share < 1 else ACCEPTS
 
     @property
@@ -142,9 +145,9 @@ class Exam:
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    def test(self, change: Change, bound: float) -> Outcome:
-        """Whether a change keeps discovery's loss under a bound, on few sequences where they tell."""
-        return decide([change], self.stages, Asked(bound, 0.0, self.accepts))[0]
+    def test(self, change: Change, bound: float, least: float = 0.0) -> Outcome:
+        """Whether a change keeps discovery's loss under a bound, and so many answers right, on few where they tell."""
+        return decide([change], self.stages, Asked(bound, least, self.accepts, sure_right=0.0))[0]
 
     def alone(self, units: Units) -> Outcome:
         """What becomes of the search's loss when units stay as computed: all else null, then at its average."""
@@ -152,7 +155,7 @@ class Exam:
         for test in ("live", "average") if "average" in self.tests else ("live",):
             found = self.known.get((test, units, self.bound))
             if found is None:
-                found = self.known[test, units, self.bound] = self.test(self.tests[test](units), self.bound)
+                found = self.known[test, units, self.bound] = self.test(self.tests[test](units), self.bound, self.least)
                 self.write("2 rows", names(units), test, found.loss, said(found.passed), bound=self.bound)
             worst = min(worst, found, key=lambda outcome: (outcome.passed, not outcome.clear))
             if worst.clearly_fails:

@@ -56,8 +56,9 @@ class Asked:
         loss: to be below.
         accuracy: share of right answers, to be reached.
         accepts: sequences, from which on it may be accepted before the last.
-        sure: standard errors of both, to be accepted before the last sequences,
-        fair: and with them.
+        sure: standard errors, to be accepted before the last sequences: of the loss,
+        sure_right: and of the share.
+        fair: of both, to be accepted with the last ones.
         far: a loss that is hopeless in each of the first two sequences.
     """
 
@@ -65,6 +66,7 @@ class Asked:
     accuracy: float
     accepts: int
     sure: float = SURE
+    sure_right: float = SURE
     fair: float = 0.0
     far: float = math.inf
 
@@ -76,13 +78,13 @@ class Asked:
         """The decision, given a loss that does not fail alone; None where more sequences are needed."""
         if self.right(hits, SURE).high < self.accuracy:
             return Outcome(False, loss, True)
-        if (last or loss.n >= self.accepts) and self.holds(loss, hits, self.sure):
+        if (last or loss.n >= self.accepts) and self.holds(loss, hits, self.sure, self.sure_right):
             return Outcome(True, loss, True)
-        return Outcome(self.holds(loss, hits, self.fair), loss, False) if last else None
+        return Outcome(self.holds(loss, hits, self.fair, self.fair), loss, False) if last else None
 
-    def holds(self, loss: Loss, hits: Sequence[Tensor], errors: float) -> bool:
-        """Whether loss and share are as asked by more than so many standard errors."""
-        return loss.mean + errors * error_of(loss) < self.loss and self.right(hits, errors).low >= self.accuracy
+    def holds(self, loss: Loss, hits: Sequence[Tensor], sure: float, sure_right: float) -> bool:
+        """Whether loss and share are as asked by more than so many standard errors of each."""
+        return loss.mean + sure * error_of(loss) < self.loss and self.right(hits, sure_right).low >= self.accuracy
 
     def right(self, hits: Sequence[Tensor], errors: float) -> Share:
         """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""

@@ -49,7 +49,7 @@ class Sufficiency:
     def asked(self) -> Asked:
         """What is asked of every set now."""
         fair = FAIR if self.sure == SURE else SURE
-        return Asked(self.exam.threshold, self.exam.accuracy, ACCEPTS, self.sure, fair, self.far)
+        return Asked(self.exam.threshold, self.exam.accuracy, ACCEPTS, self.sure, self.sure, fair, self.far)
 
     def stages(self) -> Iterator[tuple[Evaluator, bool]]:
         """The sequences that every stage adds, drawn when first asked for; and whether they are the last.

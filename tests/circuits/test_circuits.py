@@ -15,7 +15,7 @@ import torch
 from bench.controls import random_sets, with_wrong_chains
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
-from hopscope.circuits import discovery
+from hopscope.circuits import discovery, exam as exams
 from hopscope.circuits.certificates import certify
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
@@ -359,7 +359,7 @@ def test_no_part_of_the_search_s_sequences_is_of_one(n):
     """Under resample its only other sequence would be itself."""
     run = load(SHIPPED)
     exam = Exam(run.model, run.task, Discovery(discovery=n), lambda _: None)
-    sizes = [len(stage.batch) for stage, _ in exam.stages()]
+    sizes = [len(stage.batch) for stage, _ in exam.stages]
     assert sum(sizes) == n and min(sizes) > 1
 
 
@@ -479,7 +479,8 @@ def test_of_large_sets_of_rows_no_stricter_ones_are_looked_for(n, rounds, monkey
 
     monkeypatch.setattr(discovery, "all_minimal", one)
     monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
-    monkeypatch.setattr(discovery, "LARGE", 4)
+    for where in (discovery, exams):
+        monkeypatch.setattr(where, "LARGE", 4)
     found = discovery.search(exam, Sufficiency(exam))
     assert len(asked) == rounds and not found.accepted and found.paths
     assert bool(asked[0]) == (n == 4)
