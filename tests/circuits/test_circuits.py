@@ -430,15 +430,16 @@ def test_a_change_of_the_last_layer_alone_runs_that_layer_alone(monkeypatch):
 
 
 def test_layers_before_the_first_difference_are_run_once(monkeypatch):
-    """Twenty changes of the last layer, of four, cost six layers of sequences' copies and not eighty."""
+    """Of twenty changes of the last layer, of four: that one, too, up to the pattern by which they part."""
     run = load(SHIPPED)
     lab = Evaluator(run.model, run.task.sample(4, 3))
-    seen = Counter()
+    seen, after = Counter(), Counter()
     for layer, block in enumerate(run.model.blocks):
         block.ln1.register_forward_pre_hook(lambda _, args, layer=layer: seen.update({layer: len(args[0])}))
+        block.ln2.register_forward_pre_hook(lambda _, args, layer=layer: after.update({layer: len(args[0])}))
     early = frozenset(p for p in lab.ground.paths if p.layer < 3)
     lab.outputs([Kept(early | {p}) for p in sorted(lab.ground.paths) if p.layer == 3][:20])
-    assert seen == {0: 4, 1: 4, 2: 4, 3: 80}
+    assert seen == dict.fromkeys(range(4), 4) and after == {0: 4, 1: 4, 2: 4, 3: 80}
 
 
 def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
