@@ -138,10 +138,16 @@ class Branching(Generic[C]):
         replace = self.engine.changed(changes, start, stop)
         part_at, first = f"blocks.{start}.{PATTERN}", f"blocks.{start}."
         of, copy = torch.tensor(parents, device=stream.device).unique(return_inverse=True)
-        here = {name for name in replace if name.startswith(first)}
-        if len(of) < len(copy) and self.shares and self.engine.is_sparing and part_at in here <= {part_at, first + Z}:
+        here, new = {name for name in replace if name.startswith(first)}, replace.get(part_at)
+        if (
+            len(of) < len(copy)
+            and self.shares
+            and self.engine.is_sparing
+            and callable(new)
+            and here <= {part_at, first + Z}
+        ):
             each = torch.arange(stream.shape[1], device=stream.device)
-            replace[part_at] = Parting(replace[part_at], (copy[:, None] * len(each) + each).flatten())
+            replace[part_at] = Parting(new, (copy[:, None] * len(each) + each).flatten())
             copy = torch.arange(len(of), device=stream.device)
         outputs, _ = self.engine.through(stream[of[copy]].flatten(0, 1), replace, start, stop)
         return outputs.unflatten(0, (len(parents), -1))
