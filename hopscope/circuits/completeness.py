@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 
 from hopscope.circuits.circuit import Completeness, Minimality
-from hopscope.circuits.exam import MOST, Exam, Units
+from hopscope.circuits.exam import MOST, Exam, Rows, Units
+from hopscope.circuits.sequential import FEW as FIRST
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, Unit, row_of
 
@@ -19,6 +22,7 @@ CLOSER = 10  # times as many are spent on those that are not
 OPEN = 8  # sets at the threshold, for which more sequences are drawn (ours)
 WORTH = 0.01  # share of a row's attention that makes a path worth trying (ours)
 Pool = Sequence[Sequence[Unit]]  # by row
+Worth = Callable[[Rows], Pool]
 SEARCHED = (
     "each row that a set clearly needs was forbidden in turn; then all subsets of each set that was found were tried, "
     f"or, of more than {EXHAUSTIVE} paths, all removals of up to {REMOVALS}"
@@ -63,25 +67,23 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
     pass, one of each row or more.
     """
     size, rows = min(map(len, found)), exam.data.ground.rows
-    if not few(suffices, rows, size) or any(many_ways(exam, units) for units in found if len(units) == size):
+    worth: Worth = cache(partial(worth_trying, exam))
+    if not few(exam, rows, size) or any(many_ways(worth, units) for units in found if len(units) == size):
         return list(found), None
     exam.watch(f"trying every set of up to {size} rows")
-    near = suffices.near_among(rows, size)
-    begun, most = suffices.sequences, CLOSER * WORK / suffices.every_set(rows, size).per_sequence
+    most = suffices.sequences + FIRST * number_of_sets(rows, size) + CLOSER * WORK / per_sequence(exam)
     decided = False
     while not decided:
         size = min(map(len, found))
         passing: list[Units] = []
         pools: list[Pool] = []
         for n in range(size + 1):
-            new = [group for group in near if len(group) == n and not covered(exam, group, passing)]
-            alive = [group for group, passed in zip(new, suffices.whole(new), strict=True) if passed]
-            pools += [worth_trying(exam, group) for group in alive]
-            if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences - begun > most:
+            groups = map(frozenset, itertools.combinations(rows, n))
+            new = [group for group in groups if not covered(worth, group, passing)]
+            pools += map(worth, itertools.compress(new, suffices.passes("rows", new)))
+            if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences > most:
                 return smallest_first(exam, [*passing, *found]), None
-            sets = dict.fromkeys(units for pool in pools for units in of_each(pool, n))
-            left = [units for units in sets if not any(known <= units for known in passing)]
-            passing += [units for units, passed in zip(left, suffices.all_of(left), strict=True) if passed]
+            passing += suffices.new_among((units for pool in pools for units in of_each(pool, n)), passing)
         found = smallest_first(exam, [*passing, *found])
         open_ = [one for one in suffices.undecided if len(one) <= size and not any(known <= one for known in passing)]
         decided = not (0 < len(open_) <= OPEN and suffices.look_closer())
@@ -95,27 +97,49 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
     return list(found), claim
 
 
-def few(suffices: Sufficiency, rows: Sequence[Row], size: int) -> bool:
+def few(exam: Exam, rows: Sequence[Row], size: int) -> bool:
     """Whether every set of up to so many rows can be tried in about a second."""
-    every = suffices.every_set(rows, size)
-    number = sum(math.comb(len(rows), n) for n in range(size + 1))
-    return number <= FEW or (every.possible and number <= SETS and every.work() <= WORK)
+    shares_layers = bool(exam.model.starts_at_layers) and exam.settings.null != "resample"
+    number = number_of_sets(rows, size)
+    return number <= FEW or (shares_layers and number <= SETS and work(exam, rows, size) <= WORK)
 
 
-def many_ways(exam: Exam, units: Units) -> bool:
+def number_of_sets(rows: Sequence[Row], size: int) -> int:
+    """How many sets of up to so many rows there are."""
+    return sum(math.comb(len(rows), n) for n in range(size + 1))
+
+
+def work(exam: Exam, rows: Sequence[Row], size: int) -> float:
+    """Multiplications, about, by which every set is tried on the first sequences.
+
+    Sets that keep the same rows of the layers below share these: each weight of a layer is used once for every position
+    and every set that is apart there (`hopscope.interventions.branches`).
+    """
+    layers, number = exam.data.layers, Counter(row.layer for row in rows)
+    below = itertools.accumulate(number[layer] for layer in layers)
+    apart = sum(math.comb(n, k) for n in below for k in range(size + 1))
+    return apart * per_sequence(exam) / len(layers) * FIRST
+
+
+def per_sequence(exam: Exam) -> float:
+    """Multiplications of a whole pass over one sequence, about."""
+    weights = sum(weight.numel() for weight in exam.model.parameters())
+    return max(1, weights) * exam.data.batch.inputs.shape[1]
+
+
+def many_ways(worth: Worth, units: Units) -> bool:
     """Whether the rows of a circuit alone have too many sets of paths: its heads divide their attention."""
-    return number_of(worth_trying(exam, map(row_of, units)), len(units)) > PATHS
+    return number_of(worth(frozenset(map(row_of, units))), len(units)) > PATHS
 
 
-def worth_trying(exam: Exam, rows: Iterable[Row]) -> Pool:
+def worth_trying(exam: Exam, rows: Rows) -> Pool:
     """Of each row the paths that get some attention, in the model as it is or with all other rows null, or the row.
 
     The row, too, where none of its paths gets the most of its attention.
     """
-    rows = sorted(set(rows))
     patterns = exam.selection.patterns_under(exam.rows(rows))
     pools: list[list[Unit]] = []
-    for row in rows:
+    for row in sorted(rows):
         shares = {
             path: max(exam.strengths[path], exam.selection.attention(path, patterns))
             for path in exam.data.ground.paths_in(row)
@@ -125,12 +149,12 @@ def worth_trying(exam: Exam, rows: Iterable[Row]) -> Pool:
     return pools
 
 
-def covered(exam: Exam, rows: frozenset[Row], known: Iterable[Units]) -> bool:
+def covered(worth: Worth, rows: Rows, known: Iterable[Units]) -> bool:
     """Whether every set of paths that is worth trying in some rows, one of each or more, holds a known circuit."""
     inside = [units for units in known if rows.issuperset(map(row_of, units))]
     if not inside:
         return False
-    only = frozenset(part[0] for part in worth_trying(exam, rows) if len(part) == 1)
+    only = frozenset(part[0] for part in worth(rows) if len(part) == 1)
     return any(units <= only for units in inside)
 
 

@@ -15,7 +15,8 @@ by.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.completeness import proof, searched
@@ -78,8 +79,7 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     for strictness in STRICTNESS:
         exam.tighten(strictness)
         exam.watch("looking for the rows that do the work")
-        needed = lambda rows: [] if len(rows) > LARGE else exam.needed_rows(rows)  # noqa: E731
-        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, needed)
+        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
         circuits, all_ = circuits_in(exam, suffices, row_sets)
         while not circuits and suffices.look_closer():
             circuits, all_ = circuits_in(exam, suffices, row_sets)
@@ -109,17 +109,12 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
 
 def of_few_heads(rows: Sequence[Row], works: Callable[[Rows], bool], near: Rows) -> Rows:
     """A minimal set of rows that works, of few heads beside those that are near; those of few heads first."""
-    heads = [
-        frozenset(row for row in rows if row not in near and (row.layer, row.head) == head) for head in heads_of(rows)
-    ]
-    useful = minimal([head for head in heads if head], lambda groups: works(near.union(*groups)))
+    heads: dict[tuple[int, int], Rows] = defaultdict(frozenset)
+    for row in rows:
+        heads[row.layer, row.head] |= {row} - near
+    useful = minimal(list(filter(None, heads.values())), lambda groups: works(near.union(*groups)))
     few = near.union(*useful)
     return nearest([row for row in rows if row in few], works, near)
-
-
-def heads_of(rows: Iterable[Row]) -> list[tuple[int, int]]:
-    """The heads of some rows, in their order."""
-    return list(dict.fromkeys((row.layer, row.head) for row in rows))
 
 
 def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Sequence[Rows]) -> tuple[list[Units], bool]:
@@ -169,7 +164,8 @@ def enough_by_hand(exam: Exam, suffices: Sufficiency) -> Units:
     exam.watch("looking for the paths that are enough by hand")
     by_effect = (path for row in exam.by_effect() for path in exam.data.ground.paths_in(row))
     strong = [path for path in by_effect if exam.strengths[path] >= MOST]
-    return minimal(strong, suffices.by_hand) if suffices.by_hand(frozenset(strong)) else frozenset()
+    by_hand = lambda units: suffices.passes("circuit", [units])[0]  # noqa: E731
+    return minimal(strong, by_hand) if by_hand(frozenset(strong)) else frozenset()
 
 
 def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
@@ -191,7 +187,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
 def unsolved(exam: Exam) -> Circuit:
     """What a model that has not solved its task does use."""
     exam.write("0 model", "all heads", "as is", exam.whole, "rejected: above the threshold as it is")
-    exam.bound = exam.own * 1.05 + 1e-3
+    exam.bound = exam.whole.mean * 1.05 + 1e-3
     row_sets, _ = all_minimal(exam.by_effect(), exam.works, 1, of_few_heads)
     paths = next(map(exam.shown, row_sets), frozenset())
     return Report(exam, Sufficiency(exam)).refused(paths, "the model has not solved its task")

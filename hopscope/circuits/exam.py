@@ -15,7 +15,7 @@ from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Loss, Share, pooled
-from hopscope.circuits.sequential import Asked, Outcome, StagedTest, Units as Units, decide
+from hopscope.circuits.sequential import Asked, Outcome, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
@@ -25,6 +25,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
 Rows = frozenset[Row]
+Units = frozenset[Unit]
 Watch = Callable[[str], None]
 
 STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
@@ -63,19 +64,20 @@ class Discovery(Settings):
         return self.discovery, self.selection, self.report
 
 
-class Exam(StagedTest):
+class Exam:
     """Data sets, thresholds, the proof log, and how circuits are run.
 
     Attributes:
         strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
             only when others are silenced, then.
         effects: the loss with each row alone silenced.
-        own, lossless: the model's loss and share of right answers on discovery's sequences.
-        allowed: the loss that a circuit must be below on these, and
-        bound: the one that is asked of a set of the search now; and
-        least: the share of right answers.
-        threshold, accuracy: the same as far as discovery and selection tell; the verdict asks for those of the report's
-            sequences.
+        whole, right: the model's loss, and share of right answers, on the sequences of discovery and selection.
+        threshold, accuracy: the loss that a circuit must be below, and the share of right answers that it must reach,
+            as far as these tell; the verdict asks for those of the report's sequences.
+        bound: the loss that a set of rows must be below now,
+        least: the share of right answers that it must reach, and
+        accepts: number of sequences from which on it may be accepted.
+        known: what became of sets of rows, by the test, the set and the bound.
         joint: the sequences of the joint test, by the stage that adds them, in steps, as far as they were drawn.
         identity: rows whose null is to attend to oneself.
         left_out: rows that the search leaves alone, always null.
@@ -84,7 +86,6 @@ class Exam(StagedTest):
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
-        super().__init__()
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
         self.log: list[dict[str, Any]] = []
         self.most = settings.alternatives
@@ -98,7 +99,7 @@ class Exam(StagedTest):
         self.effects: dict[Row, float] = {}
         self.identity: Rows = frozenset()
         self.left_out: set[Row] = set()
-        self.accepts = ACCEPTS
+        self.known: dict[tuple[str, Units, float], Outcome] = {}
         self.demands()
 
     def evaluator(self, purpose: str, n: int) -> Evaluator:
@@ -122,27 +123,20 @@ class Exam(StagedTest):
     def demands(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
         changes: list[Change] = [AsIs(), self.kept(())]
-        first, second = self.data.accounts(changes), self.selection.accounts(changes)
-        both = [pooled(*accounts) for accounts in zip(first, second, strict=True)]
-        self.whole = Loss.of(both[0].losses)
-        here, in_all = (Demands.of(self.task, model, null, self.settings.strict) for model, null in (first, both))
-        self.allowed, self.least = here.loss, here.accuracy
-        self.bound = self.allowed
-        self.own, self.lossless = float(first[0].losses.mean()), Share.of(first[0].hits).mean
-        self.may_lose = self.lossless - self.least
-        self.threshold, self.accuracy = in_all.loss, in_all.accuracy
-        if not self.solved:
-            self.least = self.accuracy = 0.0
+        model, null = map(pooled, self.data.accounts(changes), self.selection.accounts(changes))
+        self.whole, demands = Loss.of(model.losses), Demands.of(self.task, model, null, self.settings.strict)
+        self.right, self.threshold = Share.of(model.hits).mean, demands.loss
+        self.accuracy = demands.accuracy if self.solved else 0.0
+        self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
-        """Ask the search's sets for a share of the loss, and of the accuracy, that may be lost.
+        """Ask sets of rows for a share of the loss, and of the accuracy, that may be lost.
 
         Sets are then accepted on all sequences: what is seldom asked for is not among the first.
         """
-        self.bound = min(self.allowed, self.own + share * (self.allowed - self.own))
+        self.bound = min(self.threshold, self.whole.mean + share * (self.threshold - self.whole.mean))
+        self.least = self.right - share * (self.right - self.accuracy) if self.accuracy > 0 else 0.0
         self.accepts = len(self.data.batch) if share < 1 else ACCEPTS
-        if self.least > 0:
-            self.least = self.lossless - share * self.may_lose
 
     @property
     def solved(self) -> bool:
@@ -151,23 +145,18 @@ class Exam(StagedTest):
 
     # How circuits are run ------------------------------------------------------------------------------------
 
-    @property
-    def asked(self) -> Asked:
-        return Asked(self.bound, self.least, self.accepts, sure_right=0.0)
-
-    def note(self, words: str, found: Mapping[Units, Outcome]) -> None:
-        for units, outcome in found.items():
-            self.write("2 rows", names(units), words, outcome.loss, said(outcome.passed), bound=self.bound)
-
-    def test(self, change: Change, bound: float) -> Outcome:
-        """Whether a change keeps discovery's loss under a bound, on few sequences where they tell."""
-        return decide([change], self.stages(), Asked(bound, 0.0, self.accepts))[0]
+    def test(self, change: Change, bound: float, least: float = 0.0) -> Outcome:
+        """Whether a change keeps discovery's loss under a bound, and so many answers right, on few where they tell."""
+        return decide([change], self.stages, Asked(bound, least, self.accepts, sure_right=0.0))[0]
 
     def alone(self, units: Units) -> Outcome:
         """What becomes of the search's loss when units stay as computed: all else null, then at its average."""
         worst = Outcome(True, self.whole, True)
         for test in ("live", "average") if "average" in self.tests else ("live",):
-            [found] = self.ask(test, [units], self.tests[test])
+            found = self.known.get((test, units, self.bound))
+            if found is None:
+                found = self.known[test, units, self.bound] = self.test(self.tests[test](units), self.bound, self.least)
+                self.write("2 rows", names(units), test, found.loss, said(found.passed), bound=self.bound)
             worst = min(worst, found, key=lambda outcome: (outcome.passed, not outcome.clear))
             if worst.clearly_fails:
                 break
@@ -178,17 +167,14 @@ class Exam(StagedTest):
         return self.alone(units).passed
 
     def needed_rows(self, rows: Rows) -> list[Row]:
-        """Of some rows those without which the others are clearly over the bound.
+        """Of some rows those without which the others are clearly over the bound; none of many.
 
         Only for these are substitutes looked for: many a row helps by next to nothing, and any few do for any others.
         """
-        return [row for row in rows if self.alone(rows - {row}).clearly_fails]
-
-    def stages(self) -> list[tuple[Evaluator, bool]]:
-        return self.parts
+        return [row for row in rows if len(rows) <= LARGE and self.alone(rows - {row}).clearly_fails]
 
     @cached_property
-    def parts(self) -> list[tuple[Evaluator, bool]]:
+    def stages(self) -> list[tuple[Evaluator, bool]]:
         """Discovery's sequences, by the stage at which they are added."""
         whole = len(self.data.batch)  # no part is of one sequence, which has no other to be resampled from
         ends = [0, *(end for end in STAGES if end + 1 < whole), whole]
@@ -271,18 +257,18 @@ class Exam(StagedTest):
         heads = sorted({(row.layer, row.head) for row in rows})
         of_head = [[row for row in rows if (row.layer, row.head) == head] for head in heads]
         alone = [loss.mean for loss in self.half.losses(map(self.silenced, of_head))]
-        live, lost = frozenset(rows), self.own
+        live, lost = frozenset(rows), self.whole.mean
         for _, group in sorted(zip(alone, of_head, strict=True)):
             left, itself = live.difference(group), self.identity.union(group)
             nulls, loss = self.identity, self.half.loss(Kept(left, "uniform", self.identity)).mean
             if loss > lost + hair:
                 other = self.half.loss(Kept(left, "uniform", itself)).mean
                 nulls, loss = (itself, other) if other < loss - hair else (nulls, loss)
-            if loss < self.allowed:
+            if loss < self.threshold:
                 live, self.identity, lost = left, nulls, loss
-        harmful = [row for row in rows if row in live and self.effects[row] >= self.allowed]
+        harmful = [row for row in rows if row in live and self.effects[row] >= self.threshold]
         losses = self.half.losses(Silenced(frozenset([row]), "identity") for row in harmful)
-        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.allowed}
+        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.threshold}
         for row in sorted(self.identity):
             self.write("1 null", str(row), "unused: identity", None, "accepted")
 

@@ -77,7 +77,7 @@ def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | Non
     if len(circuit) <= EXHAUSTIVE or every == circuit:
         return None
     exam.watch("leaving out paths in other orders")
-    live = lambda units: suffices.ask("live", [units], exam.kept)[0].passed  # noqa: E731
+    live = lambda units: suffices.passes("live", [units])[0]  # noqa: E731
     if not live(every):
         return None
     rows, found = frozenset(map(row_of, circuit)), [circuit]
@@ -87,7 +87,7 @@ def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | Non
             return None
         found += [units] if suffices(units) else []
         if len(found) > OTHERS:
-            return Family(tuple(sorted(rows)), core_of(exam, suffices, every, found), OTHERS, len(paths_of(every)))
+            return Family(tuple(sorted(rows)), core_of(suffices, every, found), OTHERS, len(paths_of(every)))
     return None
 
 
@@ -98,8 +98,8 @@ def shuffled(exam: Exam, units: Units, order: int) -> list[Unit]:
     return [ordered[i] for i in drawn.tolist()]
 
 
-def core_of(exam: Exam, suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> tuple[Path, ...]:
+def core_of(suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> tuple[Path, ...]:
     """Paths of each circuit without which all the others of these rows clearly do not suffice live."""
     shared = paths_of(frozenset.intersection(*circuits))
-    found = suffices.ask("live", [every - {path} for path in shared], exam.kept)
+    found = suffices.ask("live", [every - {path} for path in shared])
     return tuple(path for path, outcome in zip(shared, found, strict=True) if outcome.clearly_fails)

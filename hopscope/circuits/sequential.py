@@ -7,8 +7,7 @@ drawn (Wald, 1945).
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,11 +16,9 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Loss, Share
-from hopscope.circuits.units import Unit
 
 SURE = 3.0  # standard errors from the threshold, to be decided before the last sequences (ours)
 NEAR = 0.02  # of a bound, by which a loss on few sequences may be off where these do not differ (ours)
-Units = frozenset[Unit]
 FEW = 2  # sequences, too few to tell the spread of losses
 
 
@@ -47,6 +44,10 @@ class Outcome(NamedTuple):
         return not self.clear and not self.passed
 
 
+#: What is far away already on the first few.
+HOPELESS = Outcome(False, Loss(math.inf, math.inf, math.inf, FEW), True)
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is asked of a change, and how sure one has to be.
@@ -69,65 +70,30 @@ class Asked:
     fair: float = 0.0
     far: float = math.inf
 
-    def outcome(self, losses: Tensor, hits: Sequence[Tensor], last: bool) -> Outcome | None:
-        """The decision, given what was seen; None where more sequences are needed."""
-        loss = Loss.of(losses)
-        error = (loss.high - loss.low) / (2 * 1.96)
-        if loss.n <= FEW and not last:
-            return Outcome(False, loss, True) if float(losses.min()) >= self.far else None
-        if not math.isfinite(loss.mean) or loss.mean - SURE * error >= self.loss:
-            return Outcome(False, loss, True)
+    def fails(self, loss: Loss) -> bool:
+        """Whether a loss alone is enough to reject a change."""
+        return not math.isfinite(loss.mean) or loss.mean - SURE * error_of(loss) >= self.loss
+
+    def outcome(self, loss: Loss, hits: Sequence[Tensor], last: bool) -> Outcome | None:
+        """The decision, given a loss that does not fail alone; None where more sequences are needed."""
         if self.right(hits, SURE).high < self.accuracy:
             return Outcome(False, loss, True)
-        sure = loss.mean + self.sure * error < self.loss and self.right(hits, self.sure_right).low >= self.accuracy
-        if sure and (last or loss.n >= self.accepts):
+        if (last or loss.n >= self.accepts) and self.holds(loss, hits, self.sure, self.sure_right):
             return Outcome(True, loss, True)
-        if not last:
-            return None
-        fair = loss.mean + self.fair * error < self.loss and self.right(hits, self.fair).low >= self.accuracy
-        return Outcome(fair, loss, False)
+        return Outcome(self.holds(loss, hits, self.fair, self.fair), loss, False) if last else None
+
+    def holds(self, loss: Loss, hits: Sequence[Tensor], sure: float, sure_right: float) -> bool:
+        """Whether loss and share are as asked by more than so many standard errors of each."""
+        return loss.mean + sure * error_of(loss) < self.loss and self.right(hits, sure_right).low >= self.accuracy
 
     def right(self, hits: Sequence[Tensor], errors: float) -> Share:
         """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""
         return Share.of(torch.cat(list(hits)), errors) if hits else Share(1.0, 1.0, 1.0, 0)
 
 
-class StagedTest(ABC):
-    """A test of sets of units: each set is asked once, on as many sequences as it takes.
-
-    Attributes:
-        outcomes: of the sets that were asked, each by the words for how, and by what was asked.
-    """
-
-    def __init__(self) -> None:
-        self.outcomes: dict[tuple[str, Units, Asked], Outcome] = {}
-
-    @property
-    @abstractmethod
-    def asked(self) -> Asked:
-        """What is asked of every set now."""
-
-    @abstractmethod
-    def stages(self) -> Iterable[tuple[Evaluator, bool]]:
-        """The sequences that every stage adds, and whether they are the last."""
-
-    @abstractmethod
-    def note(self, words: str, found: Mapping[Units, Outcome]) -> None:
-        """Write what became of some sets into the proof log."""
-
-    def ask(self, words: str, sets: Iterable[Units], changed: Callable[[Units], Change]) -> list[Outcome]:
-        """What becomes of each set where attention is changed as it has it."""
-        asked, sets = self.asked, list(sets)
-        new = [units for units in dict.fromkeys(sets) if (words, units, asked) not in self.outcomes]
-        found = dict(zip(new, decide([*map(changed, new)], self.stages(), asked), strict=True))
-        self.outcomes |= {(words, units, asked): outcome for units, outcome in found.items()}
-        self.note(words, found)
-        return [self.outcomes[words, units, asked] for units in sets]
-
-    @property
-    def undecided(self) -> set[Units]:
-        """Sets that were rejected for want of sequences, not by them."""
-        return {units for (_, units, _), outcome in self.outcomes.items() if outcome.is_open}
+def error_of(loss: Loss) -> float:
+    """The standard error of a loss's mean."""
+    return (loss.high - loss.low) / (2 * 1.96)
 
 
 def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], asked: Asked) -> list[Outcome]:
@@ -138,19 +104,33 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
         stages: sequences, by the stage that adds them, each with whether it is the last; drawn when first asked for.
         asked: of every change.
     """
-    found: list[Outcome | None] = [None] * len(changes)
+    found: dict[int, Outcome] = {}
     losses: list[list[Tensor]] = [[] for _ in changes]
     hits: list[list[Tensor]] = [[] for _ in changes]
+    n = 0
     for stage, last in stages:
-        open_ = [i for i, outcome in enumerate(found) if outcome is None]
+        open_ = [i for i in range(len(changes)) if i not in found]
         if not open_:
             break
         copies = stage.outputs([changes[i] for i in open_])
-        for i, outputs, new in zip(open_, copies, stage.losses_of_copies(copies), strict=True):
-            losses[i].append(new)
+        new, n = stage.losses_of_copies(copies), n + len(stage.batch)
+        is_telling = n > FEW or last
+        if not is_telling:
+            far = (new >= asked.far).all(1).tolist()
+            found |= {i: HOPELESS for i, is_far in zip(open_, far, strict=True) if is_far}
+        for i, outputs, some in zip(open_, copies, new, strict=True):
+            if i in found:
+                continue
+            losses[i].append(some)
+            loss = Loss.of(torch.cat(losses[i]))
+            if is_telling and asked.fails(loss):
+                found[i] = Outcome(False, loss, True)
+                continue
             hits[i] += [stage.hits_of(outputs)] if asked.accuracy > 0 else []
-            found[i] = asked.outcome(torch.cat(losses[i]), hits[i], last)
-    return [outcome for outcome in found if outcome is not None]
+            outcome = asked.outcome(loss, hits[i], last) if is_telling else None
+            if outcome is not None:
+                found[i] = outcome
+    return [found[i] for i in range(len(changes))]
 
 
 def measured_near(bounds: Sequence[float], changes: Sequence[Change], on: tuple[Evaluator, Evaluator]) -> list[Loss]:

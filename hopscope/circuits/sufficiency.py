@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.circuits.every_set import EverySet
 from hopscope.circuits.exam import Exam, Units, names, said
-from hopscope.circuits.losses import Loss
 from hopscope.circuits.search import minimal
-from hopscope.circuits.sequential import FEW, SURE, Asked, Outcome, StagedTest
-from hopscope.circuits.units import Row, Unit, paths_of, row_of
+from hopscope.circuits.sequential import FEW, SURE, Asked, Outcome, decide
+from hopscope.circuits.units import Unit, paths_of, row_of
 
 STAGES = tuple(2**i for i in range(2, 15))  # sequences in all, after which sets are decided: 4 to 16,384 (ours)
 LAST = 1024  # but for a closer look, where nothing passes, or what is undecided is smaller than what does
@@ -28,22 +26,28 @@ ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one s
 FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
 SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
 EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
-HOPELESS = Outcome(False, Loss(math.inf, math.inf, math.inf, FEW), True)  # what is far away already on the first few
+TOGETHER = 4096  # sets, whose answers are held at a time (ours)
+MANY = 64  # minimal sets, after which no larger ones are looked for (ours)
 REMOVALS = 3  # of larger ones, all removals of up to so many
 
 
-class Sufficiency(StagedTest):
-    """The joint test of sets of units. What depends on their rows alone is measured once."""
+class Sufficiency:
+    """The joint test of sets of units: each is asked once, on as many sequences as it takes.
+
+    Attributes:
+        outcomes: of the sets that were asked, each by the test and by what was asked.
+    """
 
     def __init__(self, exam: Exam):
-        super().__init__()
         self.exam = exam
+        self.outcomes: dict[tuple[str, Units, Asked], Outcome] = {}
         self.rejected: Collection[Units] = ()  # by a report, whatever the search's sequences say
         self.drawn = exam.joint
         self.last, self.sure = LAST, SURE
 
     @property
     def asked(self) -> Asked:
+        """What is asked of every set now."""
         fair = FAIR if self.sure == SURE else SURE
         return Asked(self.exam.threshold, self.exam.accuracy, ACCEPTS, self.sure, self.sure, fair, self.far)
 
@@ -86,6 +90,22 @@ class Sufficiency(StagedTest):
         """Sequences that were run, all changes together."""
         return round(sum(e.forwards * len(e.batch) for steps in self.drawn for e in steps))
 
+    def ask(self, test: str, sets: Iterable[Units]) -> list[Outcome]:
+        """What becomes of each set in one of the exam's tests."""
+        asked, sets = self.asked, list(sets)
+        new = [units for units in dict.fromkeys(sets) if (test, units, asked) not in self.outcomes]
+        for begin in range(0, len(new), TOGETHER):
+            some = new[begin : begin + TOGETHER]
+            found = decide([*map(self.exam.tests[test], some)], self.stages(), asked)
+            self.outcomes |= {(test, units, asked): outcome for units, outcome in zip(some, found, strict=True)}
+        self.note(test, [(units, self.outcomes[test, units, asked]) for units in new])
+        return [self.outcomes[test, units, asked] for units in sets]
+
+    @property
+    def undecided(self) -> set[Units]:
+        """Sets that were rejected for want of sequences, not by them."""
+        return {units for (_, units, _), outcome in self.outcomes.items() if outcome.is_open}
+
     def __call__(self, units: Iterable[Unit]) -> bool:
         """Whether one set suffices."""
         return self.all_of([frozenset(units)])[0]
@@ -93,32 +113,20 @@ class Sufficiency(StagedTest):
     def all_of(self, sets: Sequence[Units]) -> list[bool]:
         """Which of some sets suffice: live with their rows whole, live as they are, at averages, and by hand."""
         left = [units for units in dict.fromkeys(sets) if units not in self.rejected]
-        for test, changed in self.exam.tests.items():
+        for test in self.exam.tests:
             groups = [frozenset(map(row_of, units)) if test == "rows" else units for units in left]
-            passing = [outcome.passed for outcome in self.ask(test, groups, changed)]
-            left = list(itertools.compress(left, passing))
+            left = list(itertools.compress(left, self.passes(test, groups)))
         passed = {*left}
         return [units in passed for units in sets]
 
-    def by_hand(self, units: Units) -> bool:
-        """Whether one set suffices by hand, whatever becomes of it live."""
-        return self.ask("circuit", [units], self.exam.by_hand)[0].passed
+    def passes(self, test: str, sets: Iterable[Units]) -> list[bool]:
+        """Which of some sets pass one of the tests."""
+        return [outcome.passed for outcome in self.ask(test, sets)]
 
-    def whole(self, groups: Iterable[frozenset[Row]]) -> list[bool]:
-        """Which sets of rows suffice live."""
-        return [outcome.passed for outcome in self.ask("rows", groups, self.exam.rows)]
-
-    def near_among(self, rows: Sequence[Row], size: int) -> list[frozenset[Row]]:
-        """Every set of up to so many of some rows that is not hopeless live; of few rows first."""
-        every = self.every_set(rows, size)
-        groups = every.sets()
-        if not every.possible:
-            return groups
-        near, asked = set(every.below(self.far)), self.asked
-        far = [("rows", group, asked) for group in groups if group not in near]
-        self.outcomes = dict.fromkeys(far, HOPELESS) | self.outcomes
-        self.tell_number(len(far), "rows", FEW)
-        return [group for group in groups if group in near]
+    def new_among(self, sets: Iterable[Units], known: Sequence[Units]) -> list[Units]:
+        """Those of some sets that suffice and hold none that is known to."""
+        left = [units for units in dict.fromkeys(sets) if not any(one <= units for one in known)]
+        return list(itertools.compress(left, self.all_of(left)))
 
     @property
     def far(self) -> float:
@@ -126,38 +134,26 @@ class Sufficiency(StagedTest):
         bounded = self.exam.task.floor >= 0 and self.exam.threshold > 0
         return FAR * self.exam.threshold if bounded else math.inf
 
-    def every_set(self, rows: Sequence[Row], size: int) -> EverySet:
-        """All sets of some rows, on the first sequences."""
-        first, _ = next(self.stages())
-        return EverySet(first, rows, size, self.exam.settings.null, self.exam.identity)
-
-    def note(self, words: str, found: Mapping[Units, Outcome]) -> None:
+    def note(self, test: str, found: Iterable[tuple[Units, Outcome]]) -> None:
+        """Write what became of some sets into the proof log."""
         far = 0  # of the many that are far away only the number is told
-        for units, outcome in found.items():
+        for units, outcome in found:
             if not outcome.passed and outcome.loss.n <= STAGES[0]:
                 far += 1
             else:
-                self.exam.write("4 joint", names(units), words, outcome.loss, said(outcome.passed))
-        self.tell_number(far, words, STAGES[0])
-
-    def tell_number(self, sets: int, words: str, n: int) -> None:
-        """Note how many sets were rejected, on so many sequences or fewer."""
-        if sets:
-            self.exam.write("4 joint", f"{sets} sets", words, None, "rejected", n=n)
+                self.exam.write("4 joint", names(units), test, outcome.loss, said(outcome.passed))
+        if far:
+            self.exam.write("4 joint", f"{far} sets", test, None, "rejected", n=STAGES[0])
 
     # Minimal sets --------------------------------------------------------------------------------------------
 
-    def minimal_sets(self, units: Collection[Unit], limit: int = 64) -> list[Units]:
+    def minimal_sets(self, units: Collection[Unit]) -> list[Units]:
         """All minimal sufficient sets among a few units, whatever the order in which they undo each other."""
         ordered = sorted(units, key=str)
-        rows = sorted(set(map(row_of, units)))
-        self.near_among(rows, len(rows))  # most sets are rejected here, in one pass
         found: list[Units] = []
         for size in range(len(ordered) + 1):
-            sets = [frozenset(chosen) for chosen in itertools.combinations(ordered, size)]
-            sets = [chosen for chosen in sets if not any(known <= chosen for known in found)]
-            found += [chosen for chosen, passed in zip(sets, self.all_of(sets), strict=True) if passed]
-            if len(found) >= limit:
+            found += self.new_among(map(frozenset, itertools.combinations(ordered, size)), found)
+            if len(found) >= MANY:
                 break
         return found
 
@@ -196,9 +192,8 @@ class Sufficiency(StagedTest):
     def without_some(self, units: Units) -> Units | None:
         """The set without a few units, if it still suffices."""
         for size in range(1, REMOVALS + 1):
-            sets = [units - set(removed) for removed in itertools.combinations(sorted(units, key=str), size)]
-            passing = [chosen for chosen, passed in zip(sets, self.all_of(sets), strict=True) if passed]
-            if passing:
+            sets = (units - set(removed) for removed in itertools.combinations(sorted(units, key=str), size))
+            if passing := self.new_among(sets, ()):
                 return passing[0]
         return None
 

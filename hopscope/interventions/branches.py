@@ -15,9 +15,11 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from hopscope.interventions.engine import C, Engine, Intervention
+from hopscope.interventions.engine import PATTERN, C, Engine, Intervention
+from hopscope.models.base_sparing import Parting
 
 Groups = Sequence[Sequence[int]]  # groups of interventions, by their index
+Z = "attn.hook_z"
 ROOM = 2**26  # bytes of kept residual streams (our choice)
 
 
@@ -107,10 +109,8 @@ class Branching(Generic[C]):
             some = apart[begin : begin + per_tile]
             parts = [part for _, part in some]
             parents = [parent for parent, _ in some]
-            alike = parents == [*range(len(stream))]
-            copies = stream if alike else stream[torch.tensor(parents, device=stream.device)]
             until = self.next_branch(parts, layer)
-            later = self.run(layer, until, copies, [self.changes[part[0]] for part in parts])
+            later = self.run(layer, until, stream, parents, [self.changes[part[0]] for part in parts])
             if until == self.n_layers:
                 self.outputs_of |= {place: later[i] for i, part in enumerate(parts) for place in part}
             else:
@@ -129,11 +129,29 @@ class Branching(Generic[C]):
         later = range(layer + 1, self.n_layers)
         return next((i for i in later if any(len(self.parts(group, i)) > 1 for group in several)), self.n_layers)
 
-    def run(self, start: int, stop: int, stream: Tensor, changes: Sequence[C]) -> Shaped[Tensor, "group batch ..."]:
-        """Run layers `start` to `stop` with one intervention per copy: the stream after them, or the outputs."""
+    def run(
+        self, start: int, stop: int, stream: Tensor, parents: Sequence[int], changes: Sequence[C]
+    ) -> Shaped[Tensor, "group batch ..."]:
+        """Run layers `start` to `stop` with one intervention per copy: the stream after them, or the outputs.
+
+        Copies that part by the first layer's pattern share what comes before it.
+        """
         replace = self.engine.changed(changes, start, stop)
-        outputs, _ = self.engine.through(stream.flatten(0, 1), replace, start, stop)
-        return outputs.unflatten(0, (len(stream), -1))
+        part_at, first = f"blocks.{start}.{PATTERN}", f"blocks.{start}."
+        of, copy = torch.tensor(parents, device=stream.device).unique(return_inverse=True)
+        here, new = {name for name in replace if name.startswith(first)}, replace.get(part_at)
+        if (
+            len(of) < len(copy)
+            and self.shares
+            and self.engine.is_sparing
+            and callable(new)
+            and here <= {part_at, first + Z}
+        ):
+            each = torch.arange(stream.shape[1], device=stream.device)
+            replace[part_at] = Parting(new, (copy[:, None] * len(each) + each).flatten())
+            copy = torch.arange(len(of), device=stream.device)
+        outputs, _ = self.engine.through(stream[of[copy]].flatten(0, 1), replace, start, stop)
+        return outputs.unflatten(0, (len(parents), -1))
 
 
 def alters(key: Hashable) -> bool:

@@ -107,6 +107,11 @@ class Engine(ABC, Generic[C]):
         return AsItIs(outputs, *([cache[name] for name in names[short] if name in cache] for short in names))
 
     @property
+    def is_sparing(self) -> bool:
+        """Whether blocks are run without what nothing reads."""
+        return isinstance(self.model, Transformer) and type(self.model).forward is Transformer.forward
+
+    @property
     def known(self) -> AsItIs | None:
         """The clean run, if it has been computed."""
         return self.__dict__.get("as_it_is")
@@ -127,7 +132,7 @@ class Engine(ABC, Generic[C]):
         """Run layers `start` to `stop` on copies of the sequences; returns their stream or outputs, and a cache."""
         last = stop is None or stop == len(self.layers)
         at, model = self.batch.task.query_positions if last else None, self.model
-        if isinstance(model, Transformer) and type(model).forward is Transformer.forward:
+        if isinstance(model, Transformer) and self.is_sparing:
             tap = model.tap(replace, cache)
             return model.through(stream, tap, at, start, None if last else stop, sparing=True), Cache(tap.kept)
         where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})

@@ -3,6 +3,7 @@
 - Queries and keys, where a pattern is replaced whatever it was (`Blind`).
 - Attention, where what it adds to the stream is given.
 - All positions of the last layer that are not read off.
+- What copies of the sequences share up to a pattern by which they part (`Parting`).
 
 Fewer numbers are added up in another order: last digits may differ from those of `Block`, which computes everything.
 """
@@ -38,6 +39,22 @@ class Blind:
         return self.make(actual)
 
 
+@dataclass(frozen=True)
+class Parting:
+    """A replacement of a pattern by which copies of sequences part: all before it is computed once for each sequence.
+
+    Attributes:
+        make: the replacement, given the pattern of every copy; it may be `Blind`.
+        of: of which sequence each copy is, by number.
+    """
+
+    make: Callable[[Tensor], Tensor]
+    of: Tensor
+
+    def __call__(self, actual: Tensor) -> Tensor:
+        return self.make(actual[self.of])
+
+
 def spared(block: Block, resid: Stream, mask: Tensor, tap: Tap, tokens: Tensor | None, at: slice | None) -> Stream:
     """The stream behind a block, at the positions `at`; the other arguments are those of `Block`."""
     if at is not None and asked(tap, *AFTER_PATTERN):
@@ -48,6 +65,8 @@ def spared(block: Block, resid: Stream, mask: Tensor, tap: Tap, tokens: Tensor |
     attn, onto = block.attn, resid if at is None else resid[:, at]
     rows = at if attn.rule.writes_locally else None
     results, weight = mixed(attn, block.ln1(resid), mask, tap, tokens, rows)
+    new = tap.replace.get(PATTERN)
+    onto = onto[new.of] if isinstance(new, Parting) else onto
     if rows == at and not asked(tap, WRITTEN) and onto.dtype == results.dtype == attn.b_O.dtype:
         added = (onto + attn.b_O).flatten(0, 1).addmm_(results.flatten(0, 1), weight)  # spares a pass over memory
         return block.transformed(added.view(onto.shape), tap)
@@ -61,13 +80,17 @@ def mixed(
     """What heads mix of their values at some positions, and the matrix by which it is written to the stream."""
     here = slice(None) if at is None else at
     rows = slice(None) if asked(tap, PATTERN) else here
-    if attn.rule.keeps_values and isinstance(tap.replace.get(PATTERN), Blind) and not asked(tap, *QUERY_AND_KEY):
+    new = tap.replace.get(PATTERN)
+    is_blind = isinstance(new.make if isinstance(new, Parting) else new, Blind)
+    if attn.rule.keeps_values and is_blind and not asked(tap, *QUERY_AND_KEY):
         pattern, v = unread(attn, x, tap)
     else:
         q, k, v = attn.projected(x, tap)
         pattern, v = attn.rule.attend(q[:, :, rows], k, v, attn.allowed(mask, tokens)[..., rows, :], attn.own)
     pattern = tap(PATTERN, pattern)
-    return attn.read_out(pattern if rows == here else pattern[:, :, here], v, x[:, here], tap)
+    x = x[:, here]
+    v, x = (v[new.of], x[new.of]) if isinstance(new, Parting) else (v, x)
+    return attn.read_out(pattern if rows == here else pattern[:, :, here], v, x, tap)
 
 
 def unread(attn: AttentionLayer, x: Stream, tap: Tap) -> tuple[Pattern, Heads]:

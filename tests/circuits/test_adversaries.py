@@ -249,12 +249,12 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     lab = Evaluator(made.model, TASK.sample(8192, 5))
     exam.threshold = lab.loss(exam.kept(half)).mean if kind == "near" else 0.15
     exam.accuracy = 0.0  # so that the loss alone decides
-    assert not suffices.ask("live", [half], exam.kept)[0].passed
+    assert not suffices.ask("live", [half])[0].passed
     drawn = suffices.sequences
     assert drawn == (LAST if kind == "near" else FEW)
     assert suffices.undecided == ({half} if kind == "near" else set())
     assert suffices.look_closer() == (kind == "near")
-    assert not suffices.ask("live", [half], exam.kept)[0].passed
+    assert not suffices.ask("live", [half])[0].passed
     assert suffices.sequences - drawn == (CLOSER * LAST if kind == "near" else 0)  # what is decided is asked once
 
 
@@ -385,10 +385,10 @@ def test_whoever_was_wrong_once_asks_for_more_before_accepting():
     losses = torch.cat([stage.losses_of(stage.outputs([exam.kept(chosen)])[0]) for stage in stages])
     exam.threshold, exam.accuracy = float(losses.mean() + 4 * losses.std() / 16), 0.0
     before = suffices.sequences
-    assert suffices.ask("live", [chosen], exam.kept)[0].passed
+    assert suffices.ask("live", [chosen])[0].passed
     assert suffices.sequences - before == 256
     suffices.doubt([frozenset()])
     assert suffices.all_of([frozenset()]) == [False]
     before = suffices.sequences
-    suffices.ask("live", [chosen], exam.kept)
+    suffices.ask("live", [chosen])
     assert suffices.sequences - before > 256

@@ -15,7 +15,7 @@ import torch
 from bench.controls import random_sets, with_wrong_chains
 from bench.trained import TRAINED, trained
 from hopscope.builds.build import Build, build
-from hopscope.circuits import discovery
+from hopscope.circuits import discovery, exam as exams
 from hopscope.circuits.certificates import certify
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, circuits_in, discover
@@ -359,7 +359,7 @@ def test_no_part_of_the_search_s_sequences_is_of_one(n):
     """Under resample its only other sequence would be itself."""
     run = load(SHIPPED)
     exam = Exam(run.model, run.task, Discovery(discovery=n), lambda _: None)
-    sizes = [len(stage.batch) for stage, _ in exam.stages()]
+    sizes = [len(stage.batch) for stage, _ in exam.stages]
     assert sum(sizes) == n and min(sizes) > 1
 
 
@@ -430,15 +430,16 @@ def test_a_change_of_the_last_layer_alone_runs_that_layer_alone(monkeypatch):
 
 
 def test_layers_before_the_first_difference_are_run_once(monkeypatch):
-    """Twenty changes of the last layer, of four, cost six layers of sequences' copies and not eighty."""
+    """Of twenty changes of the last layer, of four: that one, too, up to the pattern by which they part."""
     run = load(SHIPPED)
     lab = Evaluator(run.model, run.task.sample(4, 3))
-    seen = Counter()
+    seen, after = Counter(), Counter()
     for layer, block in enumerate(run.model.blocks):
         block.ln1.register_forward_pre_hook(lambda _, args, layer=layer: seen.update({layer: len(args[0])}))
+        block.ln2.register_forward_pre_hook(lambda _, args, layer=layer: after.update({layer: len(args[0])}))
     early = frozenset(p for p in lab.ground.paths if p.layer < 3)
     lab.outputs([Kept(early | {p}) for p in sorted(lab.ground.paths) if p.layer == 3][:20])
-    assert seen == {0: 4, 1: 4, 2: 4, 3: 80}
+    assert seen == dict.fromkeys(range(4), 4) and after == {0: 4, 1: 4, 2: 4, 3: 80}
 
 
 def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
@@ -479,7 +480,8 @@ def test_of_large_sets_of_rows_no_stricter_ones_are_looked_for(n, rounds, monkey
 
     monkeypatch.setattr(discovery, "all_minimal", one)
     monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
-    monkeypatch.setattr(discovery, "LARGE", 4)
+    for where in (discovery, exams):
+        monkeypatch.setattr(where, "LARGE", 4)
     found = discovery.search(exam, Sufficiency(exam))
     assert len(asked) == rounds and not found.accepted and found.paths
     assert bool(asked[0]) == (n == 4)

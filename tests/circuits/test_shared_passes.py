@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 import torch
 
 from hopscope.circuits.changes import idle
+from hopscope.circuits.completeness import few, number_of_sets, work
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
-from hopscope.circuits.every_set import EverySet
+from hopscope.circuits.exam import Discovery, Exam
+from hopscope.circuits.sequential import HOPELESS, Asked, decide
 from hopscope.circuits.units import Row, row_of
 from hopscope.core.seeds import generator
 from hopscope.models.attention.softmax import Softmax
@@ -232,35 +235,41 @@ def test_passes_over_parts_count_by_their_share():
 
 @pytest.mark.parametrize("null", ["uniform", "identity"])
 @pytest.mark.parametrize("name", sorted(set(SHAPES) - {"n-grams"}))
-def test_every_set_has_the_losses_that_it_has_alone(name, null):
-    evaluator = lab(name, n=3, tile=24)  # so few that layers are run in several parts
+def test_sets_are_hopeless_together_that_are_so_alone(name, null):
+    """What is far away on each of two sequences, of all sets of up to three rows; of the others further ones tell."""
+    evaluator = lab(name, n=4, tile=24)  # so few that layers are run in several parts
+    first, rest = evaluator.part(slice(0, 2)), evaluator.part(slice(2, None))
     rows = evaluator.ground.rows[:: max(1, len(evaluator.ground.rows) // 6)]
-    identity = frozenset(rows[:1])
-    every = EverySet(evaluator, rows, 3, null, identity)
-    assert every.possible
-    alone = [Kept(units, null, identity) for units in every.sets()]
-    assert len(alone) == sum(math.comb(len(rows), n) for n in range(4))
-    least = evaluator.sequence_losses(alone).min(1).values
+    sets = [frozenset(some) for n in range(4) for some in itertools.combinations(rows, n)]
+    assert len(sets) == number_of_sets(rows, 3) == sum(math.comb(len(rows), n) for n in range(4))
+    changes = [Kept(units, null, frozenset(rows[:1])) for units in sets]
+    least = torch.stack([first.sequence_losses([change])[0].min() for change in changes])
     for bound in least.quantile(torch.tensor([0.1, 0.5, 0.9])).tolist():
-        close = dict(zip(every.sets(), (least - bound).tolist(), strict=True))
-        found = set(every.below(bound))
-        assert all((close[units] < 0) == (units in found) for units in close if abs(close[units]) > 1e-5)
+        found = decide(changes, [(first, False), (rest, True)], Asked(0.0, 0.0, 4, far=bound))
+        clear = [
+            (value > bound, outcome) for value, outcome in zip(least, found, strict=True) if abs(value - bound) > 1e-5
+        ]
+        assert clear and all(is_far == (outcome is HOPELESS) for is_far, outcome in clear)
 
 
 def test_work_is_counted_by_sets_that_are_apart():
     """Two rows in each of two layers, up to two kept: 4 sets after the first layer, 11 after the second."""
     task, shape = Retrieval(n_hops=1), Architecture(n_layers=2, **WIDTH)
-    evaluator = Evaluator(Transformer.for_task(shape, task, generator(5, "work", 0)).eval(), task.sample(2, 7))
+    model = Transformer.for_task(shape, task, generator(5, "work", 0)).eval()
+    exam = Exam(model, task, Discovery(discovery=8, selection=8, report=8), lambda _: None)
     rows = [Row(layer, 0, role) for layer in (0, 1) for role in ("query", "value[1]")]
-    weights = sum(weight.numel() for weight in evaluator.model.parameters())
-    positions = evaluator.batch.inputs.shape[:2].numel()
-    assert EverySet(evaluator, rows, 2, "uniform", frozenset()).work() == (4 + 11) * weights / 2 * positions
+    weights = sum(weight.numel() for weight in model.parameters())
+    assert work(exam, rows, 2) == (4 + 11) * weights / 2 * 2 * exam.data.batch.inputs.shape[1]
 
 
-@pytest.mark.parametrize(("name", "null"), [("MLP", "resample"), ("n-grams", "uniform")])
-def test_a_null_of_other_sequences_and_heads_that_read_tokens_are_left_to_whole_passes(name, null):
+@pytest.mark.parametrize(("name", "null"), [("MLP", "resample"), ("n-grams", "uniform"), ("MLP", "uniform")])
+def test_many_sets_are_tried_only_where_they_share_passes(name, null):
+    """Not under a null of other sequences, nor where heads read tokens."""
     evaluator = lab(name)
-    assert not EverySet(evaluator, evaluator.ground.rows, 1, null, frozenset()).possible
+    settings = Discovery(null=null, discovery=8, selection=8, report=8)
+    exam = Exam(evaluator.model, evaluator.batch.task, settings, lambda _: None)
+    rows = [Row(layer, 0, f"a role {i}") for layer in (0, 1) for i in range(20)]
+    assert few(exam, rows[:20], 2) and few(exam, rows, 2) == ((name, null) == ("MLP", "uniform"))
 
 
 @pytest.mark.parametrize("attention", ["softmax", "linear"])

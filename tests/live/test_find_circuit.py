@@ -542,9 +542,9 @@ def test_the_joint_test_ends_with_the_rows_and_leaves_open_what_they_do_not_deci
             [evaluator.sequence_losses([exam.kept(half)])[0] for steps in exam.joint for evaluator in steps]
         )
         exam.threshold, exam.accuracy = float(losses.mean()), 0.0
-        assert not suffices.ask("live", [half], exam.kept)[0].passed and half in suffices.undecided
+        assert not suffices.ask("live", [half])[0].passed and half in suffices.undecided
         exam.threshold = 0.5 * float(losses.mean())
-        assert not Sufficiency(exam).ask("live", [half], exam.kept)[0].passed
+        assert not Sufficiency(exam).ask("live", [half])[0].passed
 
 
 def test_row_by_row_is_the_loss_itself():
