@@ -25,6 +25,7 @@ from hopscope.drawing.run_pictures import draw
 from hopscope.runs.run import SHIPPED
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
+from tests.pictures import drawn_once  # noqa: F401
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = json.loads((DATA / "identities.json").read_text())

@@ -22,6 +22,7 @@ from hopscope.emergence.record import circuit_paths
 from hopscope.experiments.results import room
 from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
+from tests.pictures import drawn_once  # noqa: F401
 from tests.small_runs import trained
 
 #: A trained run of one hop, whose circuit is found in no time.

@@ -18,6 +18,7 @@ from hopscope.cli.options import PerVariant
 from hopscope.configuration.presets import RECIPES
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.runs.run import SHIPPED, Run
+from tests.pictures import drawn_once  # noqa: F401
 from tests.small_runs import trained
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"

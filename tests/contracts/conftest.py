@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.drawing import style
+from tests.pictures import drawn_once  # noqa: F401
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -12,23 +12,4 @@ def brief_reports():
     """The final numbers of a run on 256 sequences instead of 4,096."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hopscope.training.loop.REPORT_SIZE", 256)
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def drawn_once():
-    """A run's picture is drawn once, where its letters happen to fall, and stands for its PNG, too.
-
-    That it can be drawn is what is asked; formats and layout are those of all pictures (tests/drawing).
-    """
-    whole = style.rendered
-
-    def rendered(figure, kind):
-        if not hasattr(figure, "drawn"):
-            figure.set_layout_engine("none")
-            figure.drawn = whole(figure, "svg")
-        return figure.drawn
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hopscope.drawing.style.rendered", rendered)
         yield

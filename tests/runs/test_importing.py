@@ -22,6 +22,7 @@ from hopscope.runs.importing import import_model, read_weights, to_transformer_l
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from tests.pictures import drawn_once  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 VECTORS = Retrieval(n_hops=1, n_chains=2)
