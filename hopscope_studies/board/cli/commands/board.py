@@ -1,0 +1,82 @@
+"""`hopscope board [RUN…]`: hops × layers × parameters × sequences × seconds, and where a run of your own stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.cli.options import PATH, as_json, console, print_json, say
+from hopscope.core.settings import BadInput
+
+COSTS = ("layers", "parameters", "sequences", "seconds")
+SHOWN = ("hops", "layers", "loops", "heads", "parameters", "sequences", "seconds", "loss", "curriculum", "prior")
+
+
+@click.command("board")
+@click.argument("runs", metavar="[RUN]…", nargs=-1, type=PATH)
+@click.option(
+    "--by", type=click.Choice(COSTS), default="layers", show_default=True, help="Among equal hops, the least."
+)
+@click.option("--no-curriculum", is_flag=True, help="Only rows that answer the last hop alone in training.")
+@click.option("--no-prior", is_flag=True, help="Only rows that begin without a prior for the previous token.")
+@click.option("--rerun", type=click.IntRange(1), metavar="N", help="Measure every loss anew on N fresh sequences.")
+@click.option("--how", is_flag=True, help="Print the command that trains each row, in place of the table.")
+@click.option("--add", metavar="NAME", help="Put the one RUN on the board, as a folder of rows that you can commit.")
+@as_json
+def command(
+    runs: tuple[Path, ...],
+    by: str,
+    no_curriculum: bool,
+    no_prior: bool,
+    rerun: int | None,
+    how: bool,
+    add: str | None,
+    as_json: bool,
+) -> None:
+    """Rank trained models by the hops that they have learnt, then by what those cost.
+
+    Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop is learnt
+    where its loss is below 0.1 on fresh sequences. --by chooses the category; with --no-curriculum or --no-prior it is
+    judged among fewer rows.
+    """
+    from hopscope.runs.run import load
+    from hopscope_studies.board.rerun import losses
+    from hopscope_studies.board.row import add as add_row, row_of, rows_in
+
+    if add is not None:
+        if len(runs) != 1:
+            raise BadInput(f"--add takes one RUN; got {len(runs)}")
+        place = add_row(load(runs[0]), add).run.path
+        say(f"{place}: a row; commit this folder, and 'hopscope reproduce board' judges it")
+        return
+    rows = [*rows_in(), *(row_of(load(path)) for path in runs)]
+    if how:
+        for row in rows:
+            say(f"{row.name}: {row.command()}")
+        return
+    values = [row.as_dict(losses(row, rerun) if rerun else None) for row in rows]
+    ranked = [
+        value
+        for value in sorted(values, key=lambda value: (-value["hops"], value[by], value["loss"]))
+        if value["curriculum"] == "none" or not no_curriculum
+        if value["prior"] == "none" or not no_prior
+    ]
+    print_json(ranked) if as_json else console().print(as_table(ranked))
+
+
+def as_table(ranked: list[dict[str, Any]]) -> Any:
+    """A line per row; the first of its hops is marked."""
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False)
+    for name in ("row", *SHOWN):
+        shown.add_column(name, justify="left" if name in ("row", "curriculum", "prior") else "right")
+    before = None
+    for value in ranked:
+        first, before = value["hops"] != before, value["hops"]
+        cells = {**value, "loss": f"{value['loss']:.3f}", "prior": "no" if value["prior"] == "none" else "yes"}
+        texts = [f"{cells[name]:,}" if isinstance(cells[name], int) else str(cells[name]) for name in SHOWN]
+        shown.add_row(f"{value['row']}{' *' * first}", *texts)
+    return shown

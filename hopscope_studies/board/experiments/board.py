@@ -1,0 +1,111 @@
+"""The board: hops × layers × parameters × sequences × seconds, each row run again on fresh sequences (ours).
+
+The problem is the paper's (Musat, ICLR 2025, section 6): four chains, symbols of four dimensions. A row is a recipe
+with its last weights. Its hops, layers, parameters, sequences and seconds are read off its run; its losses are measured
+anew here. What the paper proves of depth (theorem 1; exactly: docs/theory.md) bounds every row from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.core.storage import read_json
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.work import Finished
+from hopscope.runs.kept import weights
+from hopscope_studies.board.rerun import Rerun
+from hopscope_studies.board.row import LEARNT, rows_in
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 60}
+#: Fresh sequences of each row.
+SEQUENCES = {"quick": 128, "cpu": 4096}
+CLOSE = 0.01  # a loss on 4,096 fresh sequences may differ so much from that on 4,096 others
+
+
+def runs(scale: str) -> Iterator[Rerun]:
+    """Every row, run again."""
+    for row in rows_in():
+        step = row.run.step
+        yield Rerun(row.name, row.run.config.identity, weights(row.run, [step])[str(step)], SEQUENCES[scale])
+
+
+def table(finished: list[Finished], scale: str) -> DataFrame:
+    """A row per row of the board.
+
+    Columns: run, version, seed, prior; row, hops (learnt, on fresh sequences), asked, layers (run), loops, heads,
+    parameters, sequences (seen in training), seconds (of its training, on its own machine), loss (the greatest of its
+    hops), order, curriculum; stated (hops learnt by its own report), off (the greatest difference of a loss from
+    that of its report), least (the fewest layers that its hops can be answered with).
+    """
+    every = {row.name: row for row in rows_in()}
+    rows = []
+    for one in finished:
+        row, again = every[one.work.as_dict()["row"]], read_json(one.path / "losses.json")
+        differences = [abs(now - row.hop_losses[hop]) for hop, now in again.items()]
+        more = {"stated": row.as_dict()["hops"], "off": max(differences), "least": row.least_layers()}
+        rows.append({"run": one.work.identity, "version": one.version, **row.as_dict(again), **more})
+    return DataFrame(rows)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """Hops over layers, and over sequences seen; what the exact theory excludes is shaded."""
+    shown = picture(9.0, 3.6)
+    depth, cost = shown.subplots(1, 2, sharey=True)
+    curricula = sorted(set(table.curriculum))
+    for ax, what in ((depth, "layers"), (cost, "sequences")):
+        for index, curriculum in enumerate(curricula):
+            for prior, marker in ((False, "o"), (True, "^")):
+                part = table[(table.curriculum == curriculum) & ((table.prior != "none") == prior)]
+                words = f"curriculum: {curriculum}{', with a prior' * prior}"
+                ax.plot(
+                    part[what],
+                    part.hops,
+                    marker,
+                    ms=6,
+                    alpha=0.7,
+                    color=colour(index),
+                    label=words if len(part) else None,
+                )
+        ax.set(xlabel=what)
+    most = int(table.layers.max())
+    layers = range(1, most + 1)
+    bound = [(2**layer - 1) // 2 for layer in layers]
+    depth.step([*layers], bound, where="mid", color="#777777", lw=1, label="most hops of one head, causal")
+    depth.set(ylabel="hops learnt", ylim=(-0.4, table.hops.max() + 1.6))
+    cost.set(xscale="log", xlabel="sequences seen in training")
+    depth.legend(fontsize=7, loc="upper right")
+    return shown
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """That rows are what they say, and within what is possible."""
+    yield Evidence(table, "ours").claim(
+        "rows_run_again",
+        f"On fresh sequences every row's losses differ by at most {CLOSE} from those that it was finished with, and as "
+        "many hops are learnt.",
+        table.off,
+        "greatest difference of a hop's loss",
+        at_most=CLOSE,
+        also=[bound("hops learnt less those stated, by row", (table.hops - table.stated).abs().max(), equals=0)],
+    )
+    yield Evidence(table, "4 (theorem 1)").claim(
+        "no_row_is_below_the_exact_depth",
+        "No row has fewer layers than its hops need with its mask, order and number of heads.",
+        table.layers - table.least,
+        "layers above the exact least depth",
+        at_least=0,
+    )
+    alone = table[table.curriculum == "none"]
+    yield Evidence(alone, "7.2", among=table).claim(
+        "no_curriculum_learns_at_most_two_hops",
+        "No row that is trained without implicit curriculum learns more than two hops.",
+        alone.hops,
+        f"hops learnt (loss below {LEARNT})",
+        at_most=2,
+    )

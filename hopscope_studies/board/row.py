@@ -1,0 +1,192 @@
+"""A row of the board: a trained model of the retrieval problem, kept as a run with its last weights alone.
+
+    hopscope_studies/board/rows/NAME/
+      config.json, sessions.jsonl, report.json     as the run had them
+      checkpoints/step_…/model.safetensors         its last weights, in float16
+      manifest.json, DONE
+
+All rows answer one problem: four chains of distinct symbols among 4-dimensional ones (Musat, ICLR 2025, section 6).
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import safetensors.torch
+
+from hopscope.core.settings import BadInput, Settings, flag_of
+from hopscope.core.storage import make_folder, read_manifest, write_folder
+from hopscope.experiments.priors import prior_of
+from hopscope.models.transformer import Architecture
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope.theory.depth import minimum_depth
+
+#: Where the committed rows are.
+ROWS = Path(__file__).parent / "rows"
+#: A hop counts as learnt once its loss on fresh sequences is below this (0.75 is a guess), as in all our tables.
+LEARNT = 0.1
+#: The problem of every row; what else a task of retrieval can set is part of the recipe.
+PROBLEM = {"n_chains": 4, "d_symbol": 4}
+LARGEST = 2_000_000  # bytes of a row's weights
+CARRIED = ("config.json", "sessions.jsonl", "report.json")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: what was trained, and how far it came.
+
+    Attributes:
+        run: the run.
+    """
+
+    run: Run
+
+    @property
+    def name(self) -> str:
+        """Its folder's."""
+        return self.run.path.name
+
+    @property
+    def task(self) -> Retrieval:
+        """The problem that it was trained on."""
+        return cast(Retrieval, self.run.task)
+
+    @property
+    def architecture(self) -> Architecture:
+        """Its shape. `n_layers` are the layers that are run; of them `own_layers` have weights of their own."""
+        return cast(Architecture, self.run.config.model)
+
+    @cached_property
+    def hop_losses(self) -> dict[str, float]:
+        """The losses of its hops that it was finished with, on fresh sequences."""
+        assert self.run.report is not None
+        losses: dict[str, float] = self.run.report["hop_losses"]
+        return losses
+
+    @property
+    def sequences(self) -> int:
+        """Sequences seen in training, each time that one was."""
+        return self.run.step * self.run.config.training.batch
+
+    def as_dict(self, losses: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """Its columns on the board: hops learnt, and what they cost.
+
+        Args:
+            losses: by hop, measured anew; by default those that the run was finished with.
+        """
+        losses = losses or self.hop_losses
+        shape = self.architecture
+        return {
+            "row": self.name,
+            "hops": hops_learnt(losses),
+            "asked": self.task.n_hops,
+            "layers": shape.n_layers,
+            "loops": shape.loops,
+            "heads": shape.n_heads,
+            "parameters": self.run.model.n_parameters,
+            "sequences": self.sequences,
+            "seconds": round(read_manifest(self.run.folder(self.run.step))["seconds"]),
+            "loss": max(losses.values()),
+            "order": self.task.order,
+            "curriculum": self.task.curriculum,
+            "prior": prior_of(self.run.config),
+            "seed": self.run.config.training.seed,
+        }
+
+    def command(self) -> str:
+        """The command that trains it: every setting that is not the default of `hopscope train`."""
+        config = self.run.config
+        words = [word for part in (config.task, self.architecture, config.training) for word in options(part)]
+        return shlex.join(["hopscope", "train", config.task.name(), *words])
+
+    def least_layers(self) -> int:
+        """The fewest layers that any transformer with this mask, order and number of heads needs for its hops.
+
+        See docs/theory.md. 0 where it has learnt no hop.
+        """
+        hops = hops_learnt(self.hop_losses)
+        mask, heads = (
+            "causal" if self.architecture.causal else "none",
+            "one" if self.architecture.n_heads == 1 else "many",
+        )
+        return minimum_depth(hops, mask, heads, self.task.order).min_layers if hops else 0  # type: ignore[arg-type]
+
+
+def options(settings: Settings) -> Iterator[str]:
+    """Settings that differ from their defaults, as words of the command line."""
+    usual = type(settings)()
+    for field in fields(settings):
+        value, flag = getattr(settings, field.name), flag_of(field)
+        if value == getattr(usual, field.name):
+            continue
+        yield from [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", str(value)]
+
+
+def hops_learnt(losses: Mapping[str, float]) -> int:
+    """The last hop up to which every hop that is asked has been learnt; 0 where the first of them has not.
+
+    Args:
+        losses: by hop, `x1` the nearest; without a curriculum there is the last alone.
+    """
+    learnt = 0
+    for hop, loss in losses.items():
+        if not loss < LEARNT:
+            break
+        learnt = int(hop.removeprefix("x"))
+    return learnt
+
+
+def rows_in(folder: Path = ROWS) -> list[Row]:
+    """The rows in a folder, by name. Raises BadInput where there is none, or one that does not belong on the board."""
+    found = [row_of(Run(path.parent)) for path in sorted(folder.glob("*/config.json"))]
+    if not found:
+        raise BadInput(f"there are no rows in {folder}; they come with a checkout of hopscope, not with the package")
+    return found
+
+
+def row_of(run: Run) -> Row:
+    """A run as a row. Raises BadInput if it is not finished, or does not answer the board's problem."""
+    if not run.done:
+        raise BadInput(f"{run.path} is not finished; a row is a finished run: train it to its end first")
+    task, model = run.task, run.config.model
+    values = task.as_dict() if isinstance(task, Retrieval) else {}
+    if wrong := {name: values.get(name) for name, value in PROBLEM.items() if values.get(name) != value}:
+        got = ", ".join(f"{name} {value}" for name, value in wrong.items()) if values else f"the task {task.name()}"
+        raise BadInput(f"{run.path} answers another problem than the board's, retrieval with 4 chains; it has {got}")
+    if not isinstance(model, Architecture):
+        raise BadInput(
+            f"{run.path} is no transformer, so its layers cannot be compared; the board has none of its kind"
+        )
+    return Row(run)
+
+
+def add(run: Run, name: str, folder: Path = ROWS) -> Row:
+    """Put a finished run on the board: its recipe, its report and its last weights, in float16.
+
+    Raises:
+        BadInput: it does not belong there, its weights are larger than 2 MB, or there is a row of this name.
+        CannotSave: the folder cannot be written to.
+    """
+    row_of(run)
+    place = folder / name
+    if place.exists():
+        raise BadInput(f"there is a row {name} already; choose another name with --name")
+    _, [weights] = run.stored(run.step, "model")
+    data = safetensors.torch.save({key: value.half() for key, value in weights.items()})
+    if len(data) > LARGEST:
+        raise BadInput(f"the weights of {run.path} take {len(data) / 1e6:.1f} MB in float16; a row may have 2 MB")
+    make_folder(place / "checkpoints")
+    for file in CARRIED:
+        shutil.copy(run.path / file, place / file)
+    manifest = read_manifest(run.folder(run.step))
+    about = {key: value for key, value in manifest.items() if key != "files"}
+    write_folder(place / "checkpoints" / run.folder(run.step).name, {"model.safetensors": data}, about)
+    Run(place).seal()
+    return Row(Run(place))
