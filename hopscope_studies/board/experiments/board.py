@@ -21,9 +21,9 @@ from hopscope_studies.board.rerun import Rerun
 from hopscope_studies.board.row import LEARNT, rows_in
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 60}
+SECONDS = {"quick": 8, "cpu": 60, "paper": 240}
 #: Fresh sequences of each row.
-SEQUENCES = {"quick": 128, "cpu": 4096}
+SEQUENCES = {"quick": 128, "cpu": 4096, "paper": 16_384}
 CLOSE = 0.01  # a loss on 4,096 fresh sequences may differ so much from that on 4,096 others
 
 
@@ -77,9 +77,9 @@ def figure(table: DataFrame) -> Figure:
     layers = range(1, most + 1)
     bound = [(2**layer - 1) // 2 for layer in layers]
     depth.step([*layers], bound, where="mid", color="#777777", lw=1, label="most hops of one head, causal")
-    depth.set(ylabel="hops learnt", ylim=(-0.4, table.hops.max() + 1.6))
+    depth.set(ylabel="hops learnt", ylim=(-0.4, table.hops.max() + 3))
     cost.set(xscale="log", xlabel="sequences seen in training")
-    depth.legend(fontsize=7, loc="upper right")
+    cost.legend(*depth.get_legend_handles_labels(), fontsize=7, loc="upper left")
     return shown
 
 
