@@ -57,7 +57,8 @@ def test_commands_are_commands(page, demo, capsys):
         if name != "hopscope":
             assert name in ("make", "pip")
             continue
-        slow = arguments[0] in ("demo", "emerge", "explore") or "cpu" in arguments  # the fixture has few checkpoints
+        # the fixture has few checkpoints, and a language model takes minutes
+        slow = arguments[0] in ("demo", "emerge", "explore") or {"cpu", "plays"} & {*arguments}
         assert arguments[0] in catalogue.names("cli.commands")
         assert main([*arguments, "--help"] if slow else arguments) == 0, line
     capsys.readouterr()

@@ -74,6 +74,7 @@ class Exam:
         whole, right: the model's loss, and share of right answers, on the sequences of discovery and selection.
         threshold, accuracy: the loss that a circuit must be below, and the share of right answers that it must reach,
             as far as these tell; the verdict asks for those of the report's sequences.
+        harder, fewer: how much more loss, and how many fewer right answers (a share), discovery's sequences alone have.
         bound: the loss that a set of rows must be below now,
         least: the share of right answers that it must reach, and
         accepts: number of sequences from which on it may be accepted.
@@ -123,19 +124,23 @@ class Exam:
     def demands(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
         changes: list[Change] = [AsIs(), self.kept(())]
-        model, null = map(pooled, self.data.accounts(changes), self.selection.accounts(changes))
+        here, there = self.data.accounts(changes), self.selection.accounts(changes)
+        model, null = map(pooled, here, there)
         self.whole, demands = Loss.of(model.losses), Demands.of(self.task, model, null, self.settings.strict)
         self.right, self.threshold = Share.of(model.hits).mean, demands.loss
         self.accuracy = demands.accuracy if self.solved else 0.0
+        self.harder = max(0.0, float(here[0].losses.mean()) - self.whole.mean)
+        self.fewer = max(0.0, self.right - Share.of(here[0].hits).mean)
         self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
         """Ask sets of rows for a share of the loss, and of the accuracy, that may be lost.
 
-        Sets are then accepted on all sequences: what is seldom asked for is not among the first.
+        They are tried on discovery's sequences alone; if these are harder for the model than the others, more may be
+        lost. Sets are then accepted on all sequences: what is seldom asked for is not among the first.
         """
-        self.bound = min(self.threshold, self.whole.mean + share * (self.threshold - self.whole.mean))
-        self.least = self.right - share * (self.right - self.accuracy) if self.accuracy > 0 else 0.0
+        self.bound = min(self.threshold, self.whole.mean + share * (self.threshold - self.whole.mean)) + self.harder
+        self.least = self.right - share * (self.right - self.accuracy) - self.fewer if self.accuracy > 0 else 0.0
         self.accepts = len(self.data.batch) if share < 1 else ACCEPTS
 
     @property

@@ -47,7 +47,7 @@ def restored(kind: type[T], values: Any, **given: Any) -> T:
         names = [field.name for field in fields(typing.cast(Any, kind)) if field.name not in given]
         return kind(**{name: part_of(hints[name], values[name]) for name in names}, **given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Damaged(f"what is stored is not a {kind.__name__}: {type(error).__name__} {error}") from error
+        raise Damaged(f"what is stored is not of the type {kind.__name__}: {type(error).__name__} {error}") from error
 
 
 def part_of(hint: Any, value: Any) -> Any:

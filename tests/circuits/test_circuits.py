@@ -339,7 +339,7 @@ def test_the_command_writes_a_circuit_and_its_log(tmp_path, capsys, three_hops):
     printed = json.loads(capsys.readouterr().out)
     stored = json.loads((folder / "circuit.json").read_text())
     assert {name: printed[name] for name in stored} == stored and printed["verdict"] == "circuit"
-    assert printed["min_layers"] == 3 and "exact minimum" in printed["words"]
+    assert printed["min_layers"] == 3 and "the minimum that theory gives" in printed["words"]
     assert {"circuit.svg", "circuit.png", "attention.html"} <= {f.name for f in (folder / "pictures").iterdir()}
     assert {"layer", "head", "query", "key", "chain", "strength", "removal_loss"} <= set(printed["paths"][0])
     assert set(printed["loss"]) >= {"model", "circuit", "null"}

@@ -220,5 +220,5 @@ def test_values_come_back_as_they_were():
 @pytest.mark.parametrize("change", [{"values": 3}, {"values": ["x"]}, {}], ids=str)
 def test_what_is_no_such_value_is_damaged(change):
     values = {"values": [1.0], "name": None} | change
-    with pytest.raises(Damaged, match="no Inner"):
+    with pytest.raises(Damaged, match="not of the type Inner"):
         restored(Inner, values if change else {"values": [1.0]})

@@ -52,6 +52,7 @@ COMMANDS = {
     "ask --export": "ask equations --export asked",
     "ask BENCHMARK": "ask induction_bench",
     "evaluate": "evaluate --model known:oracle --count 3 --layout code --out evaluated",
+    "evaluate --dry-run": "evaluate --model known:oracle --count 3 --layout code --dry-run --price 1 2 --speed 10 20",
     "evaluate --benchmark": "evaluate --benchmark induction_bench --model known:oracle --count 3 --out benchmarked",
     "reproduce": "reproduce fig2 --scale quick",
     "reproduce --dry-run": "reproduce curriculum --dry-run",
@@ -59,6 +60,7 @@ COMMANDS = {
     "sweep": "sweep fig2 --scale quick --engine stacked",
     "sweep --dry-run": "sweep curriculum --dry-run",
     "report": f"report --results {SOME}",
+    "board": "board",
     "doctor": "doctor",
 }
 #: Flags that change what is done, or what people see, and no field: where another command shows it, with its heading.
@@ -73,6 +75,11 @@ SAME = {
 }
 #: The same of flags that need an endpoint, delete, or take long; and of choices of how something is computed.
 UNTRIED = {"runs --delete", "runs --yes", "evaluate --first-token", "report --redraw", "emerge --streamed"} | {
+    "board --add",
+    "board --by",
+    "board --how",
+    "board --no-curriculum",
+    "board --no-prior",
     "build --task",
     "depth --mask",
     "depth --heads",

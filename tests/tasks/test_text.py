@@ -178,5 +178,5 @@ def test_a_run_records_which_file_it_read_and_warns_of_another(tmp_path):
     run = train(config, tmp_path / "run", threads=1, compile="off")
     assert list(run.plugins) == [str(path)]
     path.write_text("a nose is a nose is a nose. " * 50)
-    with pytest.warns(UserWarning, match=r"trained with other files of yours .*text\.txt"):
+    with pytest.warns(UserWarning, match=r"trained with other versions of your files .*text\.txt"):
         load(run.path)

@@ -271,7 +271,7 @@ def test_the_command_stores_and_tells_it(report, tmp_path):
     told = str(found)
     assert "ACDC, τ = 0.01 of the gap" in told and "random nodes, as many: kept 0.00, 0.00, 0.00" in told
     (tmp_path / "file").touch()
-    with pytest.raises(BadInput, match="must be a folder"):
+    with pytest.raises(BadInput, match="results are written to a folder"):
         found.save(tmp_path / "file")
 
 
