@@ -171,13 +171,15 @@ def add(run: Run, name: str, folder: Path = ROWS) -> Row:
     """Put a finished run on the board: its recipe, its report and its last weights, in float16.
 
     Raises:
-        BadInput: it does not belong there, its weights are larger than 2 MB, or there is a row of this name.
+        BadInput: it does not belong there, its weights are larger than 2 MB, or its name is none or taken.
         CannotSave: the folder cannot be written to.
     """
     row_of(run)
     place = folder / name
+    if not name.isidentifier():
+        raise BadInput(f"a row is named by letters, digits and underscores; got {name!r}")
     if place.exists():
-        raise BadInput(f"there is a row {name} already; choose another name with --name")
+        raise BadInput(f"there is a row {name} already; choose another name")
     _, [weights] = run.stored(run.step, "model")
     data = safetensors.torch.save({key: value.half() for key, value in weights.items()})
     if len(data) > LARGEST:

@@ -109,6 +109,8 @@ def test_a_row_answers_as_its_run_does_but_for_float16(tmp_path):
     assert all(abs(loss - row.hop_losses[hop]) < 0.01 for hop, loss in losses(row, 1024).items())
     with pytest.raises(BadInput, match="there is a row mine already"):
         add(load("packaged"), "mine", tmp_path)
+    with pytest.raises(BadInput, match="a row is named by letters"):
+        add(load("packaged"), "../mine", tmp_path)
 
 
 def tiny(folder, task=None, **model) -> Run:
