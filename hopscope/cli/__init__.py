@@ -38,7 +38,7 @@ GROUPS = {
     "Train": ("train", "show", "draw", "runs", "sweep", "import", "build"),
     "Read circuits": ("circuit", "emerge", "depth", "export"),
     "Language models": ("lm",),
-    "Reproduce": ("reproduce", "report"),
+    "Reproduce": ("reproduce", "report", "board"),
     "Keep house": ("verify", "doctor", "new"),
 }
 
