@@ -187,7 +187,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
 def unsolved(exam: Exam) -> Circuit:
     """What a model that has not solved its task does use."""
     exam.write("0 model", "all heads", "as is", exam.whole, "rejected: above the threshold as it is")
-    exam.bound = (exam.whole.mean + exam.harder) * 1.05 + 1e-3
+    exam.bound = exam.own * 1.05 + 1e-3
     row_sets, _ = all_minimal(exam.by_effect(), exam.works, 1, of_few_heads)
     paths = next(map(exam.shown, row_sets), frozenset())
     return Report(exam, Sufficiency(exam)).refused(paths, "the model has not solved its task")

@@ -74,7 +74,8 @@ class Exam:
         whole, right: the model's loss, and share of right answers, on the sequences of discovery and selection.
         threshold, accuracy: the loss that a circuit must be below, and the share of right answers that it must reach,
             as far as these tell; the verdict asks for those of the report's sequences.
-        harder, fewer: how much more loss, and how many fewer right answers (a share), discovery's sequences alone have.
+        own: the model's loss on discovery's sequences alone.
+        harder, fewer: how much more loss, and how many fewer right answers (a share), the model has on these.
         bound: the loss that a set of rows must be below now,
         least: the share of right answers that it must reach, and
         accepts: number of sequences from which on it may be accepted.
@@ -129,7 +130,8 @@ class Exam:
         self.whole, demands = Loss.of(model.losses), Demands.of(self.task, model, null, self.settings.strict)
         self.right, self.threshold = Share.of(model.hits).mean, demands.loss
         self.accuracy = demands.accuracy if self.solved else 0.0
-        self.harder = max(0.0, float(here[0].losses.mean()) - self.whole.mean)
+        self.own = float(here[0].losses.mean())
+        self.harder = max(0.0, self.own - self.whole.mean)
         self.fewer = max(0.0, self.right - Share.of(here[0].hits).mean)
         self.tighten(1.0)
 
@@ -262,18 +264,18 @@ class Exam:
         heads = sorted({(row.layer, row.head) for row in rows})
         of_head = [[row for row in rows if (row.layer, row.head) == head] for head in heads]
         alone = [loss.mean for loss in self.half.losses(map(self.silenced, of_head))]
-        live, lost = frozenset(rows), self.whole.mean
+        live, lost = frozenset(rows), self.own
         for _, group in sorted(zip(alone, of_head, strict=True)):
             left, itself = live.difference(group), self.identity.union(group)
             nulls, loss = self.identity, self.half.loss(Kept(left, "uniform", self.identity)).mean
             if loss > lost + hair:
                 other = self.half.loss(Kept(left, "uniform", itself)).mean
                 nulls, loss = (itself, other) if other < loss - hair else (nulls, loss)
-            if loss < self.threshold:
+            if loss < self.bound:
                 live, self.identity, lost = left, nulls, loss
-        harmful = [row for row in rows if row in live and self.effects[row] >= self.threshold]
+        harmful = [row for row in rows if row in live and self.effects[row] >= self.bound]
         losses = self.half.losses(Silenced(frozenset([row]), "identity") for row in harmful)
-        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.threshold}
+        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.bound}
         for row in sorted(self.identity):
             self.write("1 null", str(row), "unused: identity", None, "accepted")
 

@@ -14,7 +14,7 @@ from hopscope.models.positions.relative import Relative, entries, where_of
 
 NONE = "none"  # the value for runs without a prior, as the paper's are
 COLUMN = "prior"
-WITH_PRIOR = " (With a prior: "  # after a claim's sentence
+WITH_PRIOR, SOME_WITH = " (With a prior: ", " (Some runs with a prior: "  # after a claim's sentence
 
 
 def prior_of(config: Config) -> str:
@@ -32,4 +32,4 @@ def under_prior(sentence: str, rows: DataFrame) -> str:
     priors = set(rows[COLUMN]) - {NONE} if COLUMN in rows else set()
     if len(priors) != 1 or not isinstance(prior := priors.pop(), str):
         return sentence
-    return f"{sentence.removesuffix('.')}.{WITH_PRIOR}{prior}.)"
+    return f"{sentence.removesuffix('.')}.{SOME_WITH if NONE in set(rows[COLUMN]) else WITH_PRIOR}{prior}.)"

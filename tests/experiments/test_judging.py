@@ -229,6 +229,19 @@ def test_what_must_be_so_to_ask(met, verdict):
     assert (claim.verdict, claim.threshold) == (verdict, "lowest loss > 2; asked only if somebody learnt")
 
 
+@pytest.mark.parametrize(
+    ("priors", "said"),
+    [
+        (["none"] * 4, "A sentence."),
+        (["L0 1:4"] * 4, "A sentence. (With a prior: L0 1:4.)"),
+        (["none", "L0 1:4", "L0 1:4", "none"], "A sentence. (Some runs with a prior: L0 1:4.)"),
+        (["L0 1:4", "L0 1:2", "none", "none"], "A sentence."),
+    ],
+)
+def test_a_sentence_says_whether_all_runs_or_some_had_a_prior(priors, said):
+    assert one([0.5], above=0, rows=ROWS.assign(prior=priors)).sentence == said
+
+
 @pytest.mark.parametrize(("priors", "verdict"), [(["none"] * 4, "fails"), (["L0 1:4"] * 4, "undecided")])
 def test_what_a_prior_takes_away_is_not_judged_by_runs_that_have_it(priors, verdict):
     rows = ROWS.assign(prior=priors)
