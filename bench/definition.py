@@ -480,6 +480,7 @@ def rms_norm(draw: random.Random, number: int) -> Made:
     at = frame(draw, small_induction(draw))
     made, join, head = at.made, joiner(at), at.take(at.layer)
     made.head(at.layer, head, at.finds, [at.answer()])
+    at.free.clear()  # noise, though nothing reads it, would be most of what is normalised
     drawn, width = at.done(0), made.model.architecture.d_model
     for block in made.model.blocks:
         block.ln1 = scaled(width, (2 / width) ** 0.5)  # two parts of the stream are 1, and nothing else
@@ -540,7 +541,7 @@ def sink(draw: random.Random, number: int) -> Made:
 
     In turn: that token has no role, so that a role for it must be asked for; or it has one, and is in the circuit.
     """
-    length, share = draw.choice([8, 10, 12]), draw.choice([0.89, 0.92, 0.95])
+    length, share = draw.choice([8, 10, 12]), (0.89, 0.92, 0.95)[number // 2 % 3]
     task = BehindSink(length=length, d_vocab=2 * length, named=number % 2 == 1)
     at = frame(draw, task)
     made, join, head = at.made, joiner(at), at.take(at.layer)
