@@ -1,5 +1,7 @@
 """Models that fooled the definition of a circuit, drawn at random, and what must be said of each.
 
+    python -m bench.definition --each 20 --others 2 --seed 0 --json bench/definition.json
+
 Of `bench.adversaries` the circuits are found by trying. Here that is not enough: a route that the model never takes
 suffices as well as the one that it takes. So each kind says by construction what must be told: which verdict, which
 rows an accepted circuit must have, which paths it may not have, and what the words must or may not say. An accepted
@@ -8,22 +10,29 @@ circuit must also be minimal by trying (`bench.exhaustive`).
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import random
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as Files
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from bench.adversaries import STRONG, Drawn, Frame, frame
-from bench.exhaustive import Trier
+from bench.exhaustive import Trier, Units
 from bench.hand_made import SHARP, Maker
+from bench.verdicts import OURS, clocked, sets_of_others, table
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.discovery import discover
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.words import paragraph
+from hopscope.core.environment import code_version
 from hopscope.models.base import Model, Tap
 from hopscope.models.base_layers import LayerNorm
 from hopscope.problem.factsheet import Draw
@@ -95,46 +104,66 @@ def judged(made: Posed, circuit: Circuit, by_trying: bool = True) -> tuple[Said,
         circuit: what the search says of it.
         by_trying: also try whether an accepted circuit is minimal, which takes longest.
     """
-    truth = made.truth
     if circuit.verdict == "circuit":
-        why = false(truth, circuit) or (
-            "" if not by_trying or minimal(made, circuit) else "it is not minimal by trying"
-        )
-        if why:
+        identity = circuit.protocol["identity"] if by_trying else None
+        if why := false(made, circuit.units, identity):
             return "wrong", why
+    why = unsaid(made, circuit)
+    return ("missed", why) if why else ("right", "")
+
+
+def unsaid(made: Posed, circuit: Circuit) -> str:
+    """What should be said of a model and is not, or the other way round; empty if nothing."""
+    truth = made.truth
     if circuit.verdict not in truth.verdicts:
-        return "missed", f"{circuit.verdict}, not {' or '.join(truth.verdicts)}: {circuit.reason}"
+        return f"{circuit.verdict}, not {' or '.join(truth.verdicts)}: {circuit.reason}"
     words = paragraph(circuit, made.task)
-    for unsaid in truth.says:
-        if unsaid not in words:
-            return "missed", f"it is not said: {unsaid}: {words}"
-    for said in truth.never:
-        if said in words:
-            return "missed", f"it is said: {said}"
+    for text in truth.says:
+        if text not in words:
+            return f"it is not said: {text}: {words}"
+    for text in truth.never:
+        if text in words:
+            return f"it is said: {text}"
     for found in circuit.paths:
         if (row_of(found.path), found.hypothesis) in truth.untrue:
-            return "missed", f"{found.path} is said to be {found.hypothesis}"
+            return f"{found.path} is said to be {found.hypothesis}"
         if truth.only is not None and found.path not in truth.only:
-            return "missed", f"{found.path} is told, which the model does not use"
-    return "right", ""
-
-
-def false(truth: Truth, circuit: Circuit) -> str:
-    """Why an accepted circuit is none by construction; empty if it may be one."""
-    if "circuit" not in truth.verdicts:
-        return "there is no circuit to accept"
-    if lacking := truth.rows - {*map(row_of, circuit.units)}:
-        return f"it lacks {', '.join(map(str, sorted(lacking)))}"
-    if dormant := truth.asleep & circuit.units:
-        return f"the model never uses {', '.join(map(str, sorted(dormant)))}"
+            return f"{found.path} is told, which the model does not use"
     return ""
 
 
-def minimal(made: Posed, circuit: Circuit) -> bool:
-    """Whether a circuit suffices and no part of it does, by trying with the nulls that the search chose."""
+def judged_set(made: Posed, units: Units | None) -> Said:
+    """The same of a set of a method that has no words: None, where it has found none, is right of what has none."""
+    if units is None:
+        return "missed" if "circuit" in made.truth.verdicts else "right"
+    return "wrong" if false(made, units, ()) else "right"
+
+
+def false(made: Posed, units: Units, identity: Collection[str] | None) -> str:
+    """Why an accepted set is no circuit; empty if it is one.
+
+    Args:
+        made: a model.
+        units: accepted as its circuit.
+        identity: rows whose null is to attend to oneself; None: nothing is tried.
+    """
+    truth = made.truth
+    if "circuit" not in truth.verdicts:
+        return "there is no circuit to accept"
+    if lacking := truth.rows - {*map(row_of, units)}:
+        return f"it lacks {', '.join(map(str, sorted(lacking)))}"
+    if dormant := truth.asleep & units:
+        return f"the model never uses {', '.join(map(str, sorted(dormant)))}"
+    if identity is not None and not minimal(made, units, identity):
+        return "by trying it does not suffice, or a part of it does"
+    return ""
+
+
+def minimal(made: Posed, units: Units, identity: Collection[str]) -> bool:
+    """Whether a set suffices and no part of it does, by trying; of large sets what single removals tell comes first."""
     rows = Evaluator(made.model, made.task.sample(64, 1)).ground.rows
-    idle = frozenset(row for row in rows if str(row) in circuit.protocol["identity"])
-    return Trier(made.model, made.task, identity=idle).minimal(circuit.units)
+    trier = Trier(made.model, made.task, identity=frozenset(row for row in rows if str(row) in identity))
+    return not trier.suffice(units - {unit} for unit in units) and trier.minimal(units)
 
 
 Made = tuple[Drawn, Truth]
@@ -606,11 +635,69 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def table(said: Iterable[tuple[str, Said]]) -> str:
-    """How many of each kind are told rightly, wrongly, and not at all."""
-    pairs = list(said)
-    rows = [("kind", "models", "told rightly", "missed", "wrong"), ("---",) * 5]
-    for kind in dict.fromkeys(kind for kind, _ in pairs):
-        of = [one for other, one in pairs if other == kind]
-        rows.append((kind, str(len(of)), *(str(of.count(one)) for one in ("right", "missed", "wrong"))))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+# The benchmark ---------------------------------------------------------------------------------------------------
+
+Scored = dict[str, Any]  # of one model: name, kind, method, said, why, seconds of the processor
+
+
+def scored(made: Posed, others: bool) -> list[Scored]:
+    """What ours says of a model, and every baseline if asked for, each with its time."""
+    circuit, seconds = clocked(lambda: discover(made.model, made.task))
+    said, why = judged(made, circuit)
+    found = [(OURS, said, why, seconds)]
+    if others:
+        sets = sets_of_others(made.model, made.task)
+        found += [(method, judged_set(made, units), "", took) for method, units, took in sets]
+    about = {"name": made.name, "kind": made.kind}
+    return [about | {"method": m, "said": s, "why": w, "seconds": t} for m, s, w, t in found]
+
+
+def by_kind(scores: Sequence[Scored]) -> str:
+    """Ours: how many of each kind are told rightly, wrongly, and not as they should."""
+    rows = []
+    for kind in dict.fromkeys(one["kind"] for one in scores):
+        ours = [one for one in scores if one["kind"] == kind and one["method"] == OURS]
+        seconds = statistics.median(one["seconds"] for one in ours)
+        rows.append([kind, str(len(ours)), *counted(ours), f"{seconds:.1f}"])
+    return table(("kind", "models", "told rightly", "missed", "wrong", "seconds"), rows)
+
+
+def by_method(scores: Sequence[Scored]) -> str:
+    """All methods, on the models on which all ran; of the baselines a set that is a circuit counts as told rightly."""
+    both = {one["name"] for one in scores if one["method"] != OURS}
+    some = [one for one in scores if one["name"] in both]
+    rows = []
+    for method in dict.fromkeys(one["method"] for one in some):
+        theirs = [one for one in some if one["method"] == method]
+        seconds = statistics.fmean(one["seconds"] for one in theirs)
+        rows.append([method, str(len(theirs)), *counted(theirs), f"{seconds:.2f}"])
+    return table(("method", "models", "told rightly", "missed", "wrong", "seconds"), rows)
+
+
+def counted(scores: Sequence[Scored]) -> list[str]:
+    said = [one["said"] for one in scores]
+    return [str(said.count(word)) for word in ("right", "missed", "wrong")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--each", type=int, default=20, help="models of each kind (20)")
+    parser.add_argument("--others", type=int, default=2, help="of each kind, how many baselines see (2)")
+    parser.add_argument("--seed", type=int, default=0, help="of everything (0)")
+    parser.add_argument("--json", metavar="FILE", help="also write everything here")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    scores: list[Scored] = []
+    for number in range(options.each):
+        for kind in KINDS:
+            scores += scored(posed(options.seed, kind, number), number < options.others)
+            ours = next(one for one in reversed(scores) if one["method"] == OURS)
+            print(f"{ours['name']}: {ours['said']} {ours['why']}".strip(), flush=True)
+            if options.json:
+                about = {"hopscope": code_version(), "seed": options.seed, "each": options.each}
+                Files(options.json).write_text(json.dumps(about | {"scores": scores}, separators=(",", ":")) + "\n")
+    print(f"\n{by_kind(scores)}\n\n{by_method(scores)}")
+
+
+if __name__ == "__main__":
+    main()

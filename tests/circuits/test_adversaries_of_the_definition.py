@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from bench.definition import KINDS, RMSNorm, Truth, false, judged, posed, table
+from bench.definition import KINDS, RMSNorm, Truth, by_kind, by_method, false, judged, judged_set, main, posed, scored
+from bench.verdicts import OURS
 from hopscope.circuits.discovery import discover
-from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.units import row_of
 from hopscope.problem.paths import Path
 
 EACH = 20
@@ -54,7 +57,7 @@ def test_a_model_of_each_kind_is_told_rightly(kind):
 
 # How it is judged ------------------------------------------------------------------------------------------------
 
-FIRST, SECOND, ASLEEP = (Path(layer, 0, "query", "value[1]") for layer in range(3))
+FIRST, SECOND = (Path(layer, 0, "query", "value[1]") for layer in range(2))
 
 
 def found(*units, verdict="circuit", reason="", hypothesis=""):
@@ -63,12 +66,30 @@ def found(*units, verdict="circuit", reason="", hypothesis=""):
     return SimpleNamespace(verdict=verdict, units=frozenset(units), paths=paths, reason=reason)
 
 
-def test_what_is_wrong_of_an_accepted_circuit():
-    truth = Truth(rows=frozenset([row_of(FIRST), Row(1, 0, "query")]), asleep=frozenset([ASLEEP]))
-    assert false(truth, found(FIRST, SECOND)) == ""
-    assert false(truth, found(FIRST)) == "it lacks L1H0 query"
-    assert "never uses" in false(truth, found(FIRST, SECOND, ASLEEP))
-    assert false(replace(truth, verdicts=("partial", "none")), found(FIRST, SECOND)) == "there is no circuit to accept"
+@pytest.fixture(scope="module")
+def asleep():
+    """A model whose route in layer 2 is asleep."""
+    made = posed(3, "dormant", 1)
+    used = [Path(0, 0, "value[1]", "key[1]"), *(Path(1, head, "query", "value[1]") for head in range(2))]
+    assert made.truth.rows == {*map(row_of, used)}
+    return made, frozenset(used)
+
+
+def test_what_is_wrong_of_an_accepted_circuit(asleep):
+    made, used = asleep
+    [sleeper] = made.truth.asleep
+    assert false(made, used, ()) == ""
+    assert false(made, used - {Path(1, 0, "query", "value[1]")}, ()) == "it lacks L1H0 query"
+    assert false(made, used | {sleeper}, ()) == f"the model never uses {sleeper}"
+    assert (
+        false(made, used | {Path(0, 0, "query", "query")}, ()) == "by trying it does not suffice, or a part of it does"
+    )
+    refused = replace(made, truth=Truth(("partial", "none")))
+    assert false(refused, used, None) == "there is no circuit to accept"
+    assert [judged_set(one, units) for one in (made, refused) for units in (used, None)] == [
+        *("right", "missed"),
+        *("wrong", "right"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +109,30 @@ def test_what_is_missed(monkeypatch, change, circuit, why):
     assert said == "missed" and why in because
 
 
-def test_the_table_counts_each_kind():
-    said = [("a", "right"), ("b", "wrong"), ("a", "missed"), ("a", "right")]
-    assert table(said).splitlines()[2:] == ["| a | 3 | 2 | 1 | 0 |", "| b | 1 | 0 | 0 | 1 |"]
+def test_tables_count_each_kind_and_method():
+    one = {"name": "0/a/0", "kind": "a", "method": OURS, "said": "right", "why": "", "seconds": 1.0}
+    other = one | {"name": "0/a/1", "said": "missed", "seconds": 4.0}
+    scores = [one, one | {"method": "ACDC", "said": "wrong", "seconds": 2.0}, other]
+    assert by_kind(scores).splitlines()[2:] == ["| a | 2 | 1 | 1 | 0 | 2.5 |"]
+    assert by_method(scores).splitlines()[2:] == [
+        "| hopscope | 1 | 1 | 0 | 0 | 1.00 |",
+        "| ACDC | 1 | 0 | 0 | 1 | 2.00 |",
+    ]
+
+
+def test_one_command_draws_and_writes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("bench.definition.KINDS", {"two tasks": KINDS["two tasks"]})
+    main(["--each", "2", "--others", "0", "--seed", "3", "--json", str(tmp_path / "d.json")])
+    assert capsys.readouterr().out.startswith("3/two tasks/0: right\n3/two tasks/1: right\n\n| kind |")
+    assert len(json.loads((tmp_path / "d.json").read_text())["scores"]) == 2
+
+
+@pytest.mark.slow
+def test_baselines_see_the_same_model():
+    """Attention alone shows the two paths of one head; of the textbook without its role nobody may accept a set."""
+    scores = scored(posed(3, "two tasks", 0), others=True)
+    said = {one["method"]: one["said"] for one in scores}
+    assert said[OURS] == said["attention weight"] == "right" and said["random order"] == "wrong" and len(said) == 13
 
 
 @pytest.mark.slow
@@ -98,13 +140,9 @@ def test_of_many_no_circuit_is_wrong_and_most_of_each_kind_are_told_rightly():
     """Seeds are new every time; what fails is told by the name that makes it again."""
     seed = random.SystemRandom().randrange(1 << 30)
     print(f"seed {seed}")
-    said, failures = [], []
-    for kind in KINDS:
-        for number in range(EACH):
-            made = posed(seed, kind, number)
-            word, why = judged(made, discover(made.model, made.task))
-            said.append((kind, word))
-            failures += [f"{made.name}: {word}: {why}"] * (word != "right")
-    told = "\n".join([table(said), *failures])
-    assert not any(word == "wrong" for _, word in said), told
-    assert all(said.count((kind, "right")) >= RIGHT * EACH for kind in KINDS), told
+    scores = [one for kind in KINDS for n in range(EACH) for one in scored(posed(seed, kind, n), others=False)]
+    failures = [f"{one['name']}: {one['said']}: {one['why']}" for one in scores if one["said"] != "right"]
+    told = "\n".join([by_kind(scores), *failures])
+    assert not any(one["said"] == "wrong" for one in scores), told
+    right = Counter(one["kind"] for one in scores if one["said"] == "right")
+    assert all(right[kind] >= RIGHT * EACH for kind in KINDS), told

@@ -16,6 +16,7 @@ from bench.baselines.gates import Gates
 from bench.baselines.integrated_gradients import integrated_gradients
 from bench.baselines.learned_masks import drawn, expected_open, learned_masks
 from bench.baselines.relp import Rules, answered, relp
+from bench.circuits import DEMO, Contest, cells
 from bench.metrics import Yardstick
 from hopscope.builds.build import Build, build
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
@@ -24,6 +25,7 @@ from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
+from hopscope.runs.run import load
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
@@ -373,6 +375,16 @@ def test_every_baseline_scores_every_path(lab, proposals, name):
         assert sorted(proposal.order) == sorted(proposal.scores)
         least = smallest(proposal, lab, 0.05)
         assert least.circuit is None or lab.losses([least.circuit])[0] < 0.05
+
+
+@pytest.mark.heavy
+def test_a_contest_measures_a_baseline_on_fresh_sequences(monkeypatch):
+    """On the packaged run's model, whose attention shows its five paths; a row of the table, without trying subsets."""
+    monkeypatch.setattr("bench.circuits.READABLE", 0)
+    contest = Contest(load(DEMO), draws=1)
+    [entry] = contest.baseline("attention_weight")
+    assert entry.size == 5 and 0 < entry.live < contest.threshold and set(entry.hops) == {"x1", "x2"}
+    assert entry.as_dict()["exact"]["CPR"] > 0.9 and cells(entry)[:2] == ["attention weight", "5"]
 
 
 def test_attribution_is_blind_where_the_loss_is_nil(lab, built):
