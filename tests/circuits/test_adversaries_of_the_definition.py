@@ -129,7 +129,7 @@ def test_one_command_draws_and_writes(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_baselines_see_the_same_model():
-    """Attention alone shows the two paths of one head; of the textbook without its role nobody may accept a set."""
+    """Attention alone shows the two paths of one head; in a random order others come before them."""
     scores = scored(posed(3, "two tasks", 0), others=True)
     said = {one["method"]: one["said"] for one in scores}
     assert said[OURS] == said["attention weight"] == "right" and said["random order"] == "wrong" and len(said) == 13
