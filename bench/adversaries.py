@@ -7,7 +7,7 @@ circuits a build has: that is found by trying (`bench.exhaustive`).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,6 +191,7 @@ def frame(
     after: int = 0,
     joins: str = "token",
     tables: bool = False,
+    parts: Mapping[str, int] = {},
 ) -> Frame:
     """The textbook's induction, up to the last step: who stands before; for two hops what follows the query, too.
 
@@ -201,6 +202,7 @@ def frame(
         after: layers after the one that reads.
         joins: what the first layer copies, or would.
         tables: whether there are MLPs, and what is found goes through one.
+        parts: further parts of the stream and their widths.
     """
     two = isinstance(task, TwoHop)
     needed = 2 + two
@@ -208,10 +210,10 @@ def frame(
     chosen = sorted(draw.sample(range(layers), needed))
     heads = max(readers, draw.choice([1, 1, 2] if after or two else [1, 2]))
     named = ("before", *(["found"] if two else []), *(["raw", "seen"] if tables else []))
-    parts = dict.fromkeys(named, task.d_vocab or 0)
+    held = {**dict.fromkeys(named, task.d_vocab or 0), **parts}
     neurons = 2 * (task.d_vocab or 0) if tables else 0
     width = 2 * ((task.d_vocab or 0) + task.n_positions)
-    made = Maker(layers + after, heads, {**parts, "scratch": 6}, task=task, neurons=neurons, d_head=width)
+    made = Maker(layers + after, heads, {**held, "scratch": 6}, task=task, neurons=neurons, d_head=width)
     free = {(layer, head) for layer in range(layers + after) for head in range(heads)}
     found = Frame(made, [], chosen[-1], needed - 1, free, draw)
     sharp = draw.choice([30.0, SHARP, 60.0])

@@ -210,8 +210,10 @@ class Contest:
         if circuit is None:
             return Entry(method, None, hand, math.nan, math.nan, curve, {}, cost, about)
         [live], [by_hand] = self.live.losses([circuit]), self.hand.losses([circuit])
-        hops = self.fresh.hop_losses(self.live.change(circuit))
-        return Entry(method, circuit, hand, live, by_hand, curve, self.scores(circuit), cost, about, hops=hops)
+        [account] = self.fresh.accounts([self.live.change(circuit)])
+        return Entry(
+            method, circuit, hand, live, by_hand, curve, self.scores(circuit), cost, about, hops=account.hop_losses
+        )
 
     def scores(self, circuit: Paths) -> dict[str, Any]:
         """The field's other metrics, live, with their protocol; those that try many subsets for small circuits only."""

@@ -33,7 +33,7 @@ from bench.adversaries import BUILDS, CONTROLS, KINDS, Adversary, adversary, nam
 from bench.baselines import BASELINES
 from bench.baselines.base import smallest
 from bench.exhaustive import Trier, Truth, Units, all_circuits
-from bench.metrics import Yardstick
+from bench.metrics import Paths, Yardstick
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import Evaluator
@@ -41,7 +41,9 @@ from hopscope.circuits.units import Unit
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.models.base import Model
 from hopscope.problem.paths import Path
+from hopscope.tasks.base import Task
 
 OURS = "hopscope"
 TRIED_UP_TO = 2  # units: of builds that should have no circuit, all sets up to this size are tried, or one more
@@ -180,15 +182,22 @@ def details(mine: Units, truths: Sequence[Units]) -> dict[str, Any]:
 
 
 def those_of_others(made: Adversary, truths: Collection[Units]) -> Iterable[Score]:
-    """What each baseline finds: its smallest set below the task's threshold, live, on sequences as ours has them.
-
-    Rows of positions without a role are left to them all, for they cannot name them; so the truth is without these.
-    """
+    """What each baseline finds, against the nearest true circuit, of which rows without a role are left to them all."""
     truths = [frozenset(unit for unit in one if isinstance(unit, Path)) for one in truths]
+    for method, found, seconds in sets_of_others(made.model, made.task):
+        mine = frozenset[Unit](found or ())
+        yield score(method, "none" if found is None else "circuit", mine, truths, seconds)
+
+
+def sets_of_others(model: Model, task: Task) -> Iterable[tuple[str, Paths | None, float]]:
+    """Each baseline's smallest set below the task's threshold, live, on sequences as ours has them; and its seconds.
+
+    Rows of positions without a role are left to them all, for they cannot name them.
+    """
     for name, work in BASELINES.items():
         random = generator(0, "circuit discovery", 0, "cpu")
-        lab = Yardstick(Evaluator(made.model, made.task.sample(Discovery().discovery, random)))
-        threshold = made.task.circuit_threshold(lab.model, lab.nothing)
+        lab = Yardstick(Evaluator(model, task.sample(Discovery().discovery, random)))
+        threshold = task.circuit_threshold(lab.model, lab.nothing)
         more = {"steps": STEPS} if name == "learned_masks" else {}
         proposals, seconds = clocked(lambda work=work, lab=lab, more=more: work(lab, 0, **more))
         found = []
@@ -201,8 +210,8 @@ def those_of_others(made: Adversary, truths: Collection[Units]) -> Iterable[Scor
         swept = {method for method, _ in found}
         for method in sorted(swept):  # of one sweep the smallest counts
             sets = [least.circuit for name, least in found if name == method and least.circuit is not None]
-            mine = frozenset[Unit](min(sets, key=lambda one: (len(one), sorted(one)), default=frozenset()))
-            yield score(method, "circuit" if sets else "none", mine, truths, round(seconds / len(swept), 3))
+            least_set = min(sets, key=lambda one: (len(one), sorted(one)), default=None)
+            yield method, least_set, round(seconds / len(swept), 3)
 
 
 # Tables ----------------------------------------------------------------------------------------------------------

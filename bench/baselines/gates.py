@@ -17,6 +17,7 @@ from torch import Tensor
 from hopscope.circuits.changes import nulls
 from hopscope.circuits.evaluator import Evaluator, Pattern
 from hopscope.circuits.units import NO_ROLE, Ground, Row
+from hopscope.models.base import Replacement
 from hopscope.problem.paths import Path
 
 
@@ -65,13 +66,20 @@ class Gates:
 
     def loss(self, gates: Float[Tensor, "layer head kind"]) -> Float[Tensor, ""]:
         """The task's loss under some gates."""
-        batch, task = self.ground.batch, self.ground.batch.task
-        replace = {
+        return self.ground.batch.task.loss(self.outputs(gates), self.ground.batch.targets)
+
+    def outputs(self, gates: Float[Tensor, "layer head kind"]) -> Float[Tensor, "batch query output"]:
+        """The model's answers under some gates."""
+        self.forwards += self.share
+        batch = self.ground.batch
+        return self.model(batch.inputs, replace=self.replaced(gates), at=batch.task.query_positions)
+
+    def replaced(self, gates: Float[Tensor, "layer head kind"]) -> dict[str, Replacement]:
+        """What the model's activations are replaced by: every pattern by its mixture with the null."""
+        return {
             f"blocks.{layer}.attn.hook_pattern": lambda actual, layer=layer: self.pattern(layer, actual, gates[layer])
             for layer in self.layers
         }
-        self.forwards += self.share
-        return task.loss(self.model(batch.inputs, replace=replace, at=task.query_positions), batch.targets)
 
     def pattern(self, layer: int, actual: Pattern, gates: Float[Tensor, "head kind"]) -> Pattern:
         """One layer's pattern under its gates."""

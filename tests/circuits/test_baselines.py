@@ -11,9 +11,12 @@ from bench.baselines import BASELINES, base
 from bench.baselines.acdc import acdc, visits
 from bench.baselines.attribution import attribution
 from bench.baselines.base import Proposal, covered, pruned, smallest
+from bench.baselines.eap_gp import eap_gp
 from bench.baselines.gates import Gates
 from bench.baselines.integrated_gradients import integrated_gradients
 from bench.baselines.learned_masks import drawn, expected_open, learned_masks
+from bench.baselines.relp import Rules, answered, relp
+from bench.circuits import DEMO, Contest, cells
 from bench.metrics import Yardstick
 from hopscope.builds.build import Build, build
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
@@ -22,6 +25,7 @@ from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.problem.paths import Path
+from hopscope.runs.run import load
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
@@ -36,15 +40,18 @@ def untrained(task, **shape):
     return model
 
 
-@pytest.fixture(scope="module")
-def small():
+def in_double(**shape):
     """A model of which everything can be computed plainly, in double precision."""
     task = Retrieval(n_hops=1, n_chains=2)
-    model = untrained(task, n_heads=2).double()
+    model = untrained(task, n_heads=2, **shape).double()
     batch = task.sample(6, 3)
-    batch.inputs, batch.targets  # noqa: B018
     batch.__dict__.update(inputs=batch.inputs.double(), targets=batch.targets.double())
     return Yardstick(Evaluator(model, batch))
+
+
+@pytest.fixture(scope="module")
+def small():
+    return in_double()
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +154,106 @@ def test_integrated_gradients_add_up(small, lab):
     for some, tolerance in ((small, 0.01), (lab, 0.1)):
         total = sum(harms(integrated_gradients(some, steps=100)).values())
         assert total == pytest.approx(some.nothing - some.model, rel=tolerance)
+
+
+# RelP ------------------------------------------------------------------------------------------------------------
+
+
+def test_relp_is_half_of_gradient_times_difference_where_all_else_is_linear():
+    """One layer of attention alone, read off linearly: of its only product the pattern gets half."""
+    lab = in_double(n_layers=1, layer_norm=False, init="fan_in")
+    evaluator, model = lab.evaluator, lab.evaluator.model
+    batch, task, block = evaluator.batch, evaluator.batch.task, model.blocks[0].attn
+    with torch.no_grad():
+        values = torch.einsum("bpi,hid->bhpd", model.embed(batch.inputs, None), block.W_V)
+        answers = torch.einsum("bhpd,hdm,mo->bhpo", values, block.W_O, model.W_U)  # what each head would read where
+        worth = torch.einsum("bhpo,bqo->bhqp", answers, batch.targets) / batch.targets.shape[:2].numel()
+    even = null("uniform", evaluator.ground.sees)[task.query_positions]
+    scores = harms(relp(lab))
+    for path in evaluator.ground.paths:
+        entries = evaluator.ground.entries(path)[:, task.query_positions]
+        difference = evaluator.patterns[0][:, path.head, task.query_positions] - even
+        total = float((difference * entries * worth[:, path.head]).sum())
+        assert scores[path] == pytest.approx(total / 2, abs=1e-5)
+
+
+def test_relp_is_a_plain_forward_pass_with_its_rules_written_out():
+    """Two layers with norms and MLPs; what is a constant is detached where it is computed."""
+    lab = in_double(mlp=True, init="fan_in")
+    evaluator, model = lab.evaluator, lab.evaluator.model
+    batch, task = evaluator.batch, evaluator.batch.task
+    leaves = [torch.zeros_like(p).requires_grad_() for p in evaluator.patterns]
+
+    def norm(x, layer):
+        x = x - x.mean(-1, keepdim=True)
+        return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt().detach() * layer.w + layer.b
+
+    def product(how, one, other):
+        return (torch.einsum(how, one, other.detach()) + torch.einsum(how, one.detach(), other)) / 2
+
+    x = model.embed(batch.inputs, None)
+    for block, leaf in zip(model.blocks, leaves, strict=True):
+        read, attention = norm(x, block.ln1), block.attn
+        q, k, v = (torch.einsum("bpm,hmd->bhpd", read, weight) for weight in attention.W_QKV)
+        scores = product("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5 + model.mask
+        z = product("bhqk,bhkd->bhqd", scores.softmax(-1) + leaf, v)
+        x = x + torch.einsum("bhqd,hdm->bqm", z, attention.W_O) + attention.b_O
+        hidden = norm(x, block.ln2) @ block.mlp.W_in + block.mlp.b_in
+        factor = torch.nn.functional.gelu(hidden, approximate="tanh") / hidden
+        x = x + (hidden * factor.detach()) @ block.mlp.W_out + block.mlp.b_out
+    outputs = (norm(x, model.ln_final) @ model.W_U + model.b_U)[:, task.query_positions]
+    passed = torch.autograd.grad((outputs * batch.targets).sum(-1).mean(), leaves)
+    even, scores = null("uniform", evaluator.ground.sees), harms(relp(lab))
+    for path in evaluator.ground.paths:
+        difference = evaluator.patterns[path.layer][:, path.head] - even
+        total = (difference * passed[path.layer][:, path.head] * evaluator.ground.entries(path)).sum()
+        assert scores[path] == pytest.approx(float(total.detach()), abs=1e-6)
+    assert max(map(abs, scores.values())) > 1e-3
+
+
+def test_relevance_begins_at_the_right_token():
+    """Two sequences with one answer each, of logits 3, 0, 0 and 1, 2, 6: 3 − 1 and 2 − 3, on average."""
+    batch = Induction(length=2, d_vocab=3).sample(2, 0)
+    batch.__dict__["targets"] = torch.tensor([[[0]], [[1]]])
+    outputs = torch.tensor([[[3.0, 0, 0]], [[1.0, 2, 6]]])
+    assert float(answered(outputs, batch)) == pytest.approx((2 - 1) / 2)
+
+
+def test_rules_change_what_is_passed_back_and_nothing_else():
+    """Norms and activations as they are; what they pass back to their input, times that, is what came: it is kept."""
+    x = torch.randn(4, 6, dtype=torch.double, generator=generator(0, "test"))
+    x[0, 0] = 0
+    weight, came = torch.rand(6, dtype=torch.double), torch.randn(4, 6, dtype=torch.double)
+    for function in (lambda x: torch.nn.functional.layer_norm(x, (6,), weight), torch.nn.functional.gelu):
+        leaf = x.clone().requires_grad_()
+        with Rules():
+            y = function(leaf)
+        torch.testing.assert_close(y.detach(), function(x))
+        [passed] = torch.autograd.grad((y * came).sum(), [leaf])
+        torch.testing.assert_close((passed * x).sum(-1), (y * came).sum(-1).detach(), atol=1e-4, rtol=0)
+
+
+# EAP-GP ----------------------------------------------------------------------------------------------------------
+
+
+def test_eap_gp_is_its_plain_loop_where_answers_are_linear_in_gates():
+    """One layer without norms: answers are y0 + M·g, so that both derivatives are products of matrices."""
+    lab = in_double(n_layers=1, layer_norm=False, init="fan_in")
+    gates = Gates(lab.evaluator, lab.null)
+    with torch.no_grad():
+        start = gates.outputs(torch.zeros(gates.shape)).flatten()
+        each = [gates.outputs(gates.at([path])).flatten() - start for path in gates.paths]
+    matrix, targets = torch.stack(each, 1), lab.evaluator.batch.targets.flatten()
+    steps, at, slopes = 7, torch.ones(len(each), dtype=matrix.dtype), []
+    for _ in range(steps):
+        slopes.append(2 * matrix.T @ (start + matrix @ at - targets) / len(targets))
+        away = 2 * matrix.T @ matrix @ at
+        at = (at - len(each) ** 0.5 / steps * away / away.norm()).clamp(0, 1)
+    scores = harms(eap_gp(lab, steps=steps))
+    expected = -torch.stack(slopes).mean(0)
+    assert [scores[path] for path in gates.paths] == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-6)
+    assert float(expected.abs().max()) > 1e-3
+    assert eap_gp(lab, steps=steps)[0].cost.forwards == steps + 1
 
 
 # ACDC ------------------------------------------------------------------------------------------------------------
@@ -270,6 +377,16 @@ def test_every_baseline_scores_every_path(lab, proposals, name):
         assert least.circuit is None or lab.losses([least.circuit])[0] < 0.05
 
 
+@pytest.mark.heavy
+def test_a_contest_measures_a_baseline_on_fresh_sequences(monkeypatch):
+    """On the packaged run's model, whose attention shows its five paths; a row of the table, without trying subsets."""
+    monkeypatch.setattr("bench.circuits.READABLE", 0)
+    contest = Contest(load(DEMO), draws=1)
+    [entry] = contest.baseline("attention_weight")
+    assert entry.size == 5 and 0 < entry.live < contest.threshold and set(entry.hops) == {"x1", "x2"}
+    assert entry.as_dict()["exact"]["CPR"] > 0.9 and cells(entry)[:2] == ["attention weight", "5"]
+
+
 def test_attribution_is_blind_where_the_loss_is_nil(lab, built):
     """A model without error is at the bottom of a parabola: no first-order guess can tell what it needs."""
     assert lab.model < 1e-4
@@ -313,4 +430,4 @@ def test_dips_near_the_border_are_found(lab, monkeypatch):
 def test_costs_add_up():
     one, two = base.Cost(1, 2, 3.0), base.Cost(4, 0, 0.5)
     assert one + two == base.Cost(5, 2, 3.5)
-    assert len(BASELINES) == 6
+    assert len(BASELINES) == 8
