@@ -1,6 +1,6 @@
 """What tests and doctests share: one thread, and an empty folder to run in.
 
-Types and shapes of tasks and measures are checked while they run.
+Types and shapes of tasks and measures are checked while they run, in each test's first calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-import tests.checking  # noqa: F401 - the hook looks it up by its name
+import tests.checking  # the hook looks it up by its name
 
 torch.set_num_threads(1)
 
@@ -110,6 +110,11 @@ def _elsewhere(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("elsewhere"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _first_calls_checked():
+    tests.checking.begin()
 
 
 @pytest.fixture(autouse=True)
