@@ -85,9 +85,9 @@ def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
     from hopscope.language.inspect_tasks import equations
 
     formulation, known = Equations(n_hops=2), Known(behaviour)
-    known.learn(formulation, Chat(), 0, range(25))
-    mine = ours(known, formulation, 25)
-    log = run(equations(hops=2, count=25), f"hopscope/known:{behaviour}", quiet)
+    known.learn(formulation, Chat(), 0, range(10))
+    mine = ours(known, formulation, 10)
+    log = run(equations(hops=2, count=10), f"hopscope/known:{behaviour}", quiet)
     assert labels(log) == judged(mine)
     theirs = measures(log)
     for name in ("accuracy", "low", "high", "valid", "tries", "run_outs"):
