@@ -39,6 +39,15 @@ pytestmark = [
 installed = cache(packages_distributions)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported():
+    """What inspect's modules hold lasts: sweeping up after each test (see below) need not look through it."""
+    import inspect_ai  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def quiet(tmp_path, monkeypatch):
     """inspect in a folder of its own, without a display."""
