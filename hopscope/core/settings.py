@@ -15,7 +15,7 @@ import difflib
 import functools
 import math
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, TypeVar
 
@@ -72,10 +72,8 @@ def types_of(field_type: Any) -> tuple[type, ...]:
     return (field_type,)
 
 
-@functools.cache
-def hints_of(kind: type) -> dict[str, Any]:
-    """The resolved annotations of a class."""
-    return typing.get_type_hints(kind)
+#: The resolved annotations of a class, cached.
+hints_of: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 @functools.cache
@@ -90,7 +88,7 @@ class Settings:
     """Base of everything configurable: checked when made, comparable, and restored from JSON unchanged."""
 
     def __post_init__(self) -> None:
-        for name, flag, allowed, rules in checks_of(type(self)):
+        for name, flag, allowed, rules in checks_of(type(self)):  # type: ignore[arg-type]  # every class has a hash
             value = getattr(self, name)
             if float in allowed and type(value) is int:
                 object.__setattr__(self, name, float(value))  # 1 and 1.0 are one configuration
