@@ -1,6 +1,6 @@
 """What tests and doctests share: one thread, and an empty folder to run in.
 
-Types and shapes of tasks and measures are checked while they run.
+Types and shapes of tasks and measures are checked while they run, in each test's first calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-import tests.checking  # noqa: F401 - the hook looks it up by its name
+import tests.checking  # the hook looks it up by its name
 
 torch.set_num_threads(1)
 
@@ -46,19 +46,26 @@ LONG = (
     "contracts/test_every_experiment.py",
     "core/test_installing.py",
     "circuits/test_adversaries.py",
+    "circuits/test_verdicts_bench.py",
     "explorer/test_engine_parity.py",
-    "contracts/test_every_task.py",
+    "circuits/test_definition.py",
+    "live/test_find_circuit.py",
     "contracts/test_every_model.py",
+    "circuits/test_components.py",
+    "builds/test_builds.py",
+    "contracts/test_every_task.py",
+    "language/test_inspect.py",
+    "language/test_evaluation.py",
+    "language/test_hugging_face.py",
     "execution/test_sweep.py",
     "test_additions.py",
-    "circuits/test_components.py",
-    "circuits/test_definition.py",
     "circuits/test_circuits.py",
     "explorer/test_browser.py",
     "tools/test_parcels.py",
     "test_core_in_one_file.py",
     "circuits/test_trained.py",
     "training/test_resume.py",
+    "training/test_stack.py",
 )
 
 #: It is imported where lm-eval is, in the environment of the peers.
@@ -69,9 +76,9 @@ STRICT = bool(os.environ.get("HOPSCOPE_NO_SKIPS"))
 
 
 def pytest_collection_modifyitems(items):
-    """Long files first; the order within files, and of all others, stays."""
+    """Long files first, and all others by their names; the order within files stays."""
     place = {ROOT / "tests" / name: index for index, name in enumerate(LONG)}
-    items.sort(key=lambda item: place.get(item.path, len(place)))
+    items.sort(key=lambda item: (place.get(item.path, len(place)), item.path))
 
 
 def pytest_collection_finish():
@@ -91,8 +98,11 @@ def pytest_runtest_makereport(item):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report():
+def pytest_make_collect_report(collector):
+    """The second of two workers collects from the end: each compiles half of the files, and reads the other's."""
     report = yield
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw1" and isinstance(collector, pytest.Directory):
+        report.result.reverse()
     refuse_skip(report)
     return report
 
@@ -110,6 +120,11 @@ def _elsewhere(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("elsewhere"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _first_calls_checked():
+    tests.checking.begin()
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.core import catalogue
+from tests.pictures import drawn_once  # noqa: F401
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/tutorial.md", "docs/the-problem.md")

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, TypeVar
 
@@ -71,14 +72,15 @@ def types_of(field_type: Any) -> tuple[type, ...]:
     return (field_type,)
 
 
-_HINTS: dict[type, dict[str, Any]] = {}
+#: The resolved annotations of a class, cached.
+hints_of: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
-def hints_of(kind: type) -> dict[str, Any]:
-    """The resolved annotations of a class, cached: thousands of configurations must be checked quickly."""
-    if kind not in _HINTS:
-        _HINTS[kind] = typing.get_type_hints(kind)
-    return _HINTS[kind]
+@functools.cache
+def checks_of(kind: type) -> list[tuple[str, str, tuple[type, ...], Mapping[str, Any]]]:
+    """Of every field its name, option, types and rules, cached: thousands of configurations must be checked quickly."""
+    hints = hints_of(kind)
+    return [(f.name, flag_of(f), types_of(hints[f.name]), f.metadata) for f in dataclasses.fields(kind)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,14 +88,13 @@ class Settings:
     """Base of everything configurable: checked when made, comparable, and restored from JSON unchanged."""
 
     def __post_init__(self) -> None:
-        hints = hints_of(type(self))
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if float in types_of(hints[field.name]) and type(value) is int:
-                object.__setattr__(self, field.name, float(value))  # 1 and 1.0 are one configuration
+        for name, flag, allowed, rules in checks_of(type(self)):  # type: ignore[arg-type]  # every class has a hash
+            value = getattr(self, name)
+            if float in allowed and type(value) is int:
+                object.__setattr__(self, name, float(value))  # 1 and 1.0 are one configuration
             else:
-                check_type(flag_of(field), value, types_of(hints[field.name]))
-            check_range(flag_of(field), getattr(self, field.name), field.metadata)
+                check_type(flag, value, allowed)
+            check_range(flag, getattr(self, name), rules)
 
     def as_dict(self) -> dict[str, Any]:
         """Every field's value by name, in order of declaration."""

@@ -87,8 +87,8 @@ def test_doubling_solves_the_task_at_the_minimum_depth_and_needs_every_path(hops
     built = build(task)
     assert built.model.architecture.n_layers == (2 * hops).bit_length()  # ⌈log2(2D + 1)⌉
     assert built.model.architecture.n_heads == 1
-    assert evaluate(built.model, task, 2048, 0, "fresh")["loss"] < 0.01
-    batch = task.sample(128, 7)
+    assert evaluate(built.model, task, 512, 0, "fresh")["loss"] < 0.01
+    batch = task.sample(64, 7)
     [circuit] = circuits_of(built)
     for path in circuit:
         assert loss_with(built, batch, removed=[path]) > 0.1, f"{path} is not needed"
@@ -97,13 +97,13 @@ def test_doubling_solves_the_task_at_the_minimum_depth_and_needs_every_path(hops
 @pytest.mark.parametrize(("task", "settings"), NAMED)
 def test_variants_solve_the_task(task, settings):
     built = built_of(task, settings)
-    assert evaluate(built.model, task, 1024, 0, "fresh")["loss"] < 0.01
+    assert evaluate(built.model, task, 512, 0, "fresh")["loss"] < 0.01
 
 
 @pytest.mark.parametrize("ablation", ["uniform", "identity", "resample", "hard"])
 @pytest.mark.parametrize(("task", "settings"), NAMED)
 def test_the_truth_is_sufficient_and_minimal_under_each_ablation(task, settings, ablation):
-    built, batch = built_of(task, settings), task.sample(96, 3)
+    built, batch = built_of(task, settings), task.sample(48, 3)
     for circuit in circuits_of(built, ablation):
         assert loss_with(built, batch, circuit, ablation=ablation) < 0.02
         for path in circuit:

@@ -8,6 +8,7 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.runs.run import load
+from tests.pictures import drawn_once  # noqa: F401
 
 
 def test_a_build_is_shown_and_drawn_like_a_trained_run(tmp_path, capsys):

@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.cli import GROUPS, main
 from hopscope.core import catalogue
-from tests.small_runs import trained
+from tests.small_runs import brief_reports, trained  # noqa: F401
 
 
 @pytest.fixture(scope="module")

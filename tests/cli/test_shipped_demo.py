@@ -14,6 +14,7 @@ from hopscope.cli import main
 from hopscope.configuration.presets import RECIPES
 from hopscope.runs.integrity import check
 from hopscope.runs.run import SHIPPED, Run
+from tests.pictures import drawn_once  # noqa: F401
 
 PATH = "L0H0 value[1]->key[1]"
 COMMANDS = {

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from hopscope import BadInput, Config, Training, load, train
-from hopscope.circuits.discovery import discover
+from hopscope.circuits.discovery import Discovery, discover
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
@@ -217,7 +217,8 @@ def test_its_circuit_is_searched(shape):
     of = config(shape)
     if not shape.n_heads:
         return
-    found = discover(of.model.build(of.task, generator(0, "init")), of.task)
+    few = Discovery(discovery=32, selection=32, report=64)
+    found = discover(of.model.build(of.task, generator(0, "init")), of.task, few)
     assert found.verdict == "none"
 
 

@@ -15,7 +15,7 @@ import pytest
 from hopscope import BadInput, Run
 from hopscope.cli import main
 from hopscope.core.storage import MANIFEST, TEMPORARY, CannotSave, Damaged, read_folder, write_file, write_folder
-from tests.small_runs import config, tensors_equal, trained
+from tests.small_runs import brief_reports, config, tensors_equal, trained  # noqa: F401
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "close")
 REMOVALS = ("unlink", "rmdir")  # of temporary files, and of older checkpoints

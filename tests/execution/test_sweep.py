@@ -242,6 +242,7 @@ def test_twenty_kills_of_workers_and_drivers(tmp_path, undisturbed):
     assert hits >= 20
 
 
+@pytest.mark.heavy
 def test_a_sweep_is_the_reproduction(tmp_path, capsys):
     """Of a real experiment, through the command: the same runs, and the same table to the last digit."""
     one = reproduce("curriculum", "quick", runs=tmp_path / "a", results=tmp_path / "one", threads=1)

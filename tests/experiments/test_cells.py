@@ -28,18 +28,30 @@ from tests.three_cells import Squared
 SCRIPT = Path(__file__).parents[1] / "three_cells.py"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def installed():
+    """The experiment, known to this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((catalogue, "module"), (three_cells.sweep, "command")):
+            patch.setattr(module, name, getattr(module, name))
+        three_cells.install()
+        yield
+
+
 @pytest.fixture(autouse=True)
 def cells(monkeypatch):
-    """The experiment, known to this process for one test."""
-    for module, name in ((catalogue, "module"), (three_cells.sweep, "command")):
-        monkeypatch.setattr(module, name, getattr(module, name))
+    """A test may change them."""
     monkeypatch.setattr(three_cells, "CELLS", list(three_cells.CELLS))
-    three_cells.install()
 
 
-def command(verb: str, folder: Path, runs: str, *more: str) -> int:
+def line(verb: str, folder: Path, runs: str, *more: str) -> list[str]:
     where = ["--runs", str(folder / runs), "--results", str(folder / "results"), "--scale", "long"]
-    done = subprocess.run([sys.executable, str(SCRIPT), verb, "cells", *where, *more], capture_output=True, timeout=600)
+    return [verb, "cells", *where, *more]
+
+
+def in_a_process(*words: str) -> int:
+    """The exit code of a process of its own, which a cell may kill."""
+    done = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, timeout=600)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode
 
@@ -63,9 +75,9 @@ def table(folder: Path) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def undisturbed(tmp_path_factory, installed):
     folder = tmp_path_factory.mktemp("undisturbed")
-    assert command("reproduce", folder, "runs") == 0
+    assert main(line("reproduce", folder, "runs")) == 0
     assert done_in(folder / "runs") == ["1", "2"]
     return folder
 
@@ -73,7 +85,7 @@ def undisturbed(tmp_path_factory):
 def test_killed_after_one_cell_it_goes_on_from_the_table_without_the_run_folders(tmp_path, undisturbed):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "kill").write_text("2")
-    assert command("reproduce", tmp_path, "runs") == -signal.SIGKILL
+    assert in_a_process(*line("reproduce", tmp_path, "runs")) == -signal.SIGKILL
     assert claim(tmp_path)["n"] == 1 and claim(tmp_path)["runs"] == [Squared(1).identity]
     first = table(tmp_path).splitlines()
     assert len(first) == 2  # the header and one cell's row
@@ -130,9 +142,10 @@ def test_a_spent_budget_leaves_cells_and_says_how_many(tmp_path, undisturbed, mo
     ],
 )
 def test_a_sweep_keeps_cells_too(tmp_path, undisturbed, more):
-    three_cells.CELLS[1:] = []
-    here(tmp_path)
-    assert command("sweep", tmp_path, "fresh", *more) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(three_cells, "CELLS", three_cells.CELLS[:1])
+        here(tmp_path)
+    assert main(line("sweep", tmp_path, "fresh", *more)) == 0
     assert done_in(tmp_path / "fresh") == ["2"]
     assert table(tmp_path) == table(undisturbed)
 

@@ -169,11 +169,15 @@ def test_the_solver_refuses_what_contradicts_itself():
 # Shortcuts -----------------------------------------------------------------------------------------------------------
 
 N_QUESTIONS = 4000
+ASKED = [
+    pytest.param((name, n), marks=marks) for n, marks in ((1000, ()), (N_QUESTIONS, pytest.mark.slow)) for name in FIVE
+]
 
 
-@pytest.fixture(scope="module", params=FIVE)
+@pytest.fixture(scope="module", params=ASKED, ids=str)
 def asked(request) -> list[Question]:
-    return [default(request.param).question(21, i) for i in range(N_QUESTIONS)]
+    name, number = request.param
+    return [default(name).question(21, index) for index in range(number)]
 
 
 def within_band(right: int, n: int, chance: float) -> bool:
@@ -184,7 +188,7 @@ def within_band(right: int, n: int, chance: float) -> bool:
 def test_no_shortcut_is_better_than_chance(asked):
     chance = 1 / len(asked[0].acceptable)
     right = {name: sum(way(Look(made)) == made.answer for made in asked) for name, way in SHORTCUTS.items()}
-    assert {name: count for name, count in right.items() if not within_band(count, N_QUESTIONS, chance)} == {}
+    assert {name: count for name, count in right.items() if not within_band(count, len(asked), chance)} == {}
 
 
 def test_a_shortcut_would_be_noticed():
@@ -211,7 +215,7 @@ def test_answers_chains_and_asked_letters_are_even(asked):
     choices, n_chains = len(asked[0].acceptable), 1 + max(made.asked for made in asked)
     for counts, n in ((Counter(m.answer for m in asked), choices), (Counter(m.asked for m in asked), n_chains)):
         assert len(counts) == n
-        assert all(within_band(count, N_QUESTIONS, 1 / n) for count in counts.values())
+        assert all(within_band(count, len(asked), 1 / n) for count in counts.values())
 
 
 # Settings ------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ ASKABLE = [
     for protocol in PROTOCOLS
     if catalogue.find("language.protocols", protocol).direct or layout == "chat"
 ]
-COUNT = 200
+COUNT = 100
 ALL = Evaluation(count=COUNT)
 
 
@@ -108,10 +108,10 @@ def test_solved_questions_are_others_and_their_answers_are_right():
 @pytest.mark.parametrize(("layout", "protocol"), ASKABLE)
 def test_the_oracle_is_always_right(formulation, layout, protocol):
     asked, shown = catalogue.find("formulations", formulation)(), catalogue.find("language.layouts", layout)()
-    settings = Evaluation(count=25)
+    settings = Evaluation(count=10)
     row = score("oracle", catalogue.find("language.protocols", protocol)(), asked, shown, settings)
-    assert (row["n"], row["correct"], row["accuracy"], row["valid"], row["tries"]) == (25, 25, 1.0, 1.0, 1.0)
-    assert row["run_outs"] == row["left"] == 0 and not row["partial"] and row["low"] == wilson(25, 25)[0]
+    assert (row["n"], row["correct"], row["accuracy"], row["valid"], row["tries"]) == (10, 10, 1.0, 1.0, 1.0)
+    assert row["run_outs"] == row["left"] == 0 and not row["partial"] and row["low"] == wilson(10, 10)[0]
 
 
 def numbers(text):
@@ -136,7 +136,7 @@ SAID = {
 @pytest.mark.parametrize(("layout", "protocol"), ASKABLE)
 def test_known_models_score_what_they_score_by_hand(behaviour, layout, protocol):
     count, protocol, layout = (
-        40,
+        20,
         catalogue.find("language.protocols", protocol)(),
         catalogue.find("language.layouts", layout)(),
     )
@@ -400,7 +400,7 @@ def test_tries_are_those_of_an_undisturbed_run(tmp_path):
     whole = fickle()
     whole.allowed = 10**6
     row = evaluate(whole, Equations(), Code(), Resample(), ALL).row
-    for allowed in (70, 300):
+    for allowed in (70, 150):
         cut = fickle()
         cut.allowed = allowed
         with pytest.raises(Unreachable):

@@ -107,7 +107,7 @@ def alone(model, tokenizer, request):
 
 
 @pytest.mark.parametrize("layout", [Code(), Chat()], ids=str)
-@pytest.mark.parametrize("batch", [1, 4, 16, 64])
+@pytest.mark.parametrize("batch", [1, 4, 64])
 def test_batches_change_no_score(tiny, layout, batch):
     requests = requests_of(layout, *MIXED)
     found = HuggingFace(tiny, batch).log_likelihoods(requests)
@@ -226,8 +226,8 @@ def smollm2():
 
 @needs_smollm2
 def test_the_real_model_one_by_one(smollm2):
-    requests = requests_of(Code(), Equations(n_hops=1))[:3]
-    found = HuggingFace(smollm2, 3).log_likelihoods(requests)
+    requests = requests_of(Code(), Equations(n_hops=1))[:2]
+    found = HuggingFace(smollm2, 2).log_likelihoods(requests)
     for request, scores in zip(requests, found, strict=True):
         assert scores == pytest.approx(one_by_one(smollm2, request), abs=1e-3)
 
@@ -235,7 +235,7 @@ def test_the_real_model_one_by_one(smollm2):
 @needs_smollm2
 def test_the_command_asks_the_real_model_and_its_table_is_what_its_answers_say(tmp_path, capsys):
     """The row is counted again from the answers as they were kept; the second time nothing is asked."""
-    asked = ["--hops", "1", "--layout", "code", "--count", "24", "--threads", "1", "--out", str(tmp_path), "--json"]
+    asked = ["--hops", "1", "--layout", "code", "--count", "12", "--threads", "1", "--out", str(tmp_path), "--json"]
     assert main(["evaluate", *asked]) == 0
     [row] = json.loads(capsys.readouterr().out)
     kept = (tmp_path / "records.jsonl").read_text()
@@ -243,8 +243,8 @@ def test_the_command_asks_the_real_model_and_its_table_is_what_its_answers_say(t
     said = [record["said"]["scores"] for record in records]
     labels = [record["acceptable"][scores.index(max(scores))] for record, scores in zip(records, said, strict=True)]
     right = sum(label == record["answer"] for label, record in zip(labels, records, strict=True))
-    mass = sum(math.exp(score) for scores in said for score in scores) / 24
-    assert (row["model"], row["n"], row["correct"], row["left"]) == ("smollm2", 24, right, 0)
+    mass = sum(math.exp(score) for scores in said for score in scores) / 12
+    assert (row["model"], row["n"], row["correct"], row["left"]) == ("smollm2", 12, right, 0)
     assert row["mass"] == pytest.approx(mass) and 0.1 < mass < 1
     assert row["labels"] == dict(sorted(Counter(labels).items()))
     assert row["identity"]["threads"] == 1

@@ -82,6 +82,23 @@ def pairs(row):
     return {"query": -1, "asked": place, "answer": place + 1}
 
 
+@pytest.fixture(scope="module")
+def by_relations(rows):
+    """What is found in the model by hand, once for all tests that look at it; its tokens have names."""
+    return find(rows, names="abcdefghijkl")
+
+
+@pytest.fixture(scope="module")
+def by_roles(rows):
+    return find(rows, roles=pairs)
+
+
+@pytest.fixture(scope="module")
+def shuffled(rows):
+    inputs, targets = rows
+    return find((inputs, targets.roll(1)))
+
+
 def paths(found):
     return {str(path.path) for path in found.circuit.paths}
 
@@ -100,15 +117,15 @@ def test_of_a_run_the_same_circuit_as_by_its_task():
     assert found.circuit.losses["model"].mean == pytest.approx(known.losses["model"].mean, rel=0.5)
 
 
-def test_without_roles_paths_lead_by_relations(rows):
-    found = find(rows)
+def test_without_roles_paths_lead_by_relations(by_relations):
+    found = by_relations
     assert found.verdict == "circuit" and paths(found) == {"L0H0 each->−1", "L1H0 query->after-same-token"}
     assert "each position attends to the position before it" in found.words
     assert "the query attends to positions that follow the same token" in found.words
 
 
-def test_roles_come_from_a_function_of_a_row(rows):
-    found = find(rows, roles=pairs)
+def test_roles_come_from_a_function_of_a_row(by_roles):
+    found = by_roles
     assert found.verdict == "circuit" and paths(found) == {"L0H0 answer->asked", "L1H0 query->answer"}
     assert "“answer” attends to “asked”" in found.words
 
@@ -119,9 +136,8 @@ def test_an_untrained_model_has_no_circuit(rows):
     assert found.verdict == "none" and "the model itself" in found.reason
 
 
-def test_answers_that_were_shuffled_have_no_circuit(rows):
-    inputs, targets = rows
-    assert find((inputs, targets.roll(1))).verdict == "none"
+def test_answers_that_were_shuffled_have_no_circuit(shuffled):
+    assert shuffled.verdict == "none"
 
 
 def test_every_position_can_be_asked(rows):
@@ -140,18 +156,17 @@ def test_number_formats_are_the_models(rows, dtype):
     assert found.verdict == "circuit" and paths(found) == {"L0H0 answer->asked", "L1H0 query->answer"}
 
 
-def test_a_loss_that_looks_at_values_is_called_row_by_row(rows):
+def test_a_loss_that_looks_at_values_is_called_row_by_row(rows, by_roles):
     def loss(outputs, targets):
         assert float(outputs.detach().abs().sum()) >= 0
         return F.nll_loss(outputs.log_softmax(-1), targets)
 
-    assert paths(find(rows, roles=pairs, loss=loss)) == paths(find(rows, roles=pairs))
+    assert paths(find(rows, roles=pairs, loss=loss)) == paths(by_roles)
 
 
-def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows):
+def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows, by_relations):
     inputs, targets = rows
-    model = induction_by_hand()
-    found = find(rows, model)
+    model, found = induction_by_hand(), by_relations
     told = found.circuit.losses["model"]
     reported = [row for (purpose, _), dealt in found.task.deck.dealt.items() for row in dealt if purpose in REPORTS]
     searched = [row for (purpose, _), dealt in found.task.deck.dealt.items() for row in dealt if purpose not in REPORTS]
@@ -332,8 +347,8 @@ def test_modes_are_restored_after_an_error(rows):
 # Shown and stored ------------------------------------------------------------------------------------------------
 
 
-def test_a_notebook_shows_verdict_words_and_picture(rows):
-    found = find(rows, names="abcdefghijkl")
+def test_a_notebook_shows_verdict_words_and_picture(by_relations):
+    found = by_relations
     page = found._repr_html_()
     assert "verdict: circuit" in page and "the query attends to" in page and "<svg" in page and "<?xml" not in page
     said = {text.get_text() for text in found.diagram().axes[0].texts}
@@ -342,8 +357,8 @@ def test_a_notebook_shows_verdict_words_and_picture(rows):
     assert "abcdefghijkl"[inputs[-1]] in said
 
 
-def test_boxes_of_one_colour_hold_one_symbol(rows):
-    axes = find(rows, names="abcdefghijkl").diagram().axes[0]
+def test_boxes_of_one_colour_hold_one_symbol(by_relations):
+    axes = by_relations.diagram().axes[0]
     boxes = {patch.get_bbox().x0: patch.get_facecolor() for patch in axes.patches if isinstance(patch, FancyBboxPatch)}
     symbols = {text.get_position()[0]: text.get_text() for text in axes.texts if len(text.get_text()) == 1}
     colours = {(symbols[x], tint) for left, tint in boxes.items() for x in symbols if abs(x - left - 0.17) < 1e-6}
@@ -357,16 +372,15 @@ def test_the_picture_of_roles_begins_at_the_answer(rows):
     assert "end" in said and "L1H0  1.00" in said
 
 
-def test_all_is_stored(rows, tmp_path):
-    find(rows).save(tmp_path / "new")
+def test_all_is_stored(by_relations, tmp_path):
+    by_relations.save(tmp_path / "new")
     names = {file.name for file in (tmp_path / "new").iterdir()}
     assert names >= {"circuit.json", "hypotheses.jsonl", "words.txt", "circuit.svg", "circuit.png"}
     assert json.loads((tmp_path / "new" / "circuit.json").read_text())["verdict"] == "circuit"
 
 
-def test_without_paths_there_are_words_alone(rows, tmp_path):
-    inputs, targets = rows
-    found = find((inputs, targets.roll(1)))
+def test_without_paths_there_are_words_alone(shuffled, tmp_path):
+    found = shuffled
     if not found.circuit.paths:
         with pytest.raises(BadInput, match="no path to draw"):
             found.diagram()
@@ -792,9 +806,8 @@ def test_a_model_that_names_a_late_start_and_refuses_it_starts_at_the_beginning(
     assert not lent.starts_at_layers and find(rows, lent.inner).verdict == "circuit"
 
 
-def test_hooks_are_known_by_the_name_that_was_asked_for(rows):
+def test_hooks_are_known_by_the_name_that_was_asked_for(rows, by_relations):
     """transformer-lens 4 calls `blocks.1.hook_resid_pre` `blocks.1.hook_in`: the search ended in a KeyError."""
-    model = induction_by_hand()
-    found, plain = (hopscope.find_circuit(one, *rows, settings=SMALL) for one in (Bridge(model), model))
-    assert found.verdict == plain.verdict == "circuit"
-    assert [p.path for p in found.circuit.paths] == [p.path for p in plain.circuit.paths]
+    found = find(rows, Bridge(induction_by_hand()))
+    assert found.verdict == "circuit"
+    assert [p.path for p in found.circuit.paths] == [p.path for p in by_relations.circuit.paths]

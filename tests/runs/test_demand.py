@@ -20,7 +20,7 @@ from hopscope.runs.demand import check_together, demand, demand_of_search, gib
 from hopscope.runs.run import SHIPPED, load
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.stack import train_many
-from tests.small_runs import config
+from tests.small_runs import brief_reports, config  # noqa: F401
 
 
 def tree(folder):

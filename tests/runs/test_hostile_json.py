@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from hopscope.cli import main
 from hopscope.runs.run import SHIPPED
 
-EXAMPLES = [8, pytest.param(150, marks=pytest.mark.slow)]
+EXAMPLES = [5, pytest.param(150, marks=pytest.mark.slow)]
 BUDGET = settings(
     max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

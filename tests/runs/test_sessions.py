@@ -16,7 +16,7 @@ from hopscope.cli import main
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.training.loop import Interrupted
-from tests.small_runs import config, trained
+from tests.small_runs import brief_reports, config, trained  # noqa: F401
 
 FIRST = ("code", "torch", "threads", "device", "compiled")  # all that 0.1.0 recorded
 

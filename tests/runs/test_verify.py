@@ -17,7 +17,8 @@ from hopscope.experiments.results import publish, redraw
 from hopscope.experiments.work import Finished
 from hopscope.runs.integrity import check, is_unverified
 from tests.experiments.test_experiments import TABLE, Counting
-from tests.small_runs import trained
+from tests.pictures import drawn_once  # noqa: F401
+from tests.small_runs import brief_reports, trained  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "hopscope_studies"

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hopscope.core.settings import BadInput
-from tests.small_runs import trained
+from tests.small_runs import brief_reports, trained  # noqa: F401
 from tools.collecting import collect
 from tools.parcels import pack
 

@@ -21,6 +21,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
 from hopscope.training.trainer import Data, Trainer, learning_rate
+from tests.small_runs import brief_reports  # noqa: F401
 
 CPU = torch.device("cpu")
 SMALL = Architecture(n_layers=1, d_model=8)

@@ -127,6 +127,12 @@ def test_what_starts_it_in_closed_form(labels):
 # The model, by hand and untrained ------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    """By hand it is right so nearly always that few sequences tell."""
+    monkeypatch.setattr("hopscope_studies.abrupt_learning.answers.SIZE", 500)
+
+
 @pytest.mark.parametrize("task", [HAND, HAND.but(noise=0.0), HAND.but(n_labels=4, distinct=True)])
 def test_the_circuit_by_hand_answers_from_the_context_with_all_measures_1(task):
     found = {(kind, name): value for kind, name, value in judged(induction(task), task)}

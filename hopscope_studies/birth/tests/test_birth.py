@@ -29,6 +29,7 @@ from hopscope_studies.birth.measures.memory_recall import memory_recall, recall,
 from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchitecture, BasicTransformer
 from hopscope_studies.birth.tasks.trigger_bigrams import ASSET, Bigrams, TriggerBigrams, shakespeare
 from hopscope_studies.birth.three_steps import ThreeSteps, memory_blocks, orthonormal
+from tests.pictures import drawn_once  # noqa: F401
 
 # The corpus ------------------------------------------------------------------------------------------------------
 

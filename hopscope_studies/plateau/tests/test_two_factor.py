@@ -147,7 +147,7 @@ def test_the_threshold_parts_starts_that_learn_from_starts_that_are_unlearnt():
 def least_start(model: TwoFactor, steps: int) -> float:
     """By halving, one start at a time."""
     low, high = 0.0, 4.0
-    while high - low > 1e-4:
+    while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (low, middle) if math.isfinite(model.learning_time(middle, steps)) else (middle, high)
     return high
