@@ -201,7 +201,7 @@ def test_baselines_see_the_same_model():
     outcome = examine(made, baselines=True, settings=FEW)
     scores = {score.method: score for score in outcome.scores}
     assert scores[OURS].distance == 0 and not scores["ACDC"].wrong and scores["random order"].wrong
-    assert {score.said for score in outcome.scores} == {"circuit"} and len(scores) == 9
+    assert {score.said for score in outcome.scores} == {"circuit"} and len(scores) == 13
 
 
 def test_everything_is_written_and_read_again(tmp_path, capsys):
