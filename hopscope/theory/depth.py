@@ -80,11 +80,7 @@ class Depth:
 
     def as_dict(self) -> dict[str, Any]:
         """As in JSON (docs/contracts.md)."""
-        own = {name: getattr(self, name) for name in ("hops", "mask", "heads", "order", "min_layers", "paper_bound")}
-        return own | {
-            "schedule": [path.as_dict() for path in self.schedule],
-            "certificate": self.certificate.as_dict(),
-        }
+        return asdict(self) | {"certificate": self.certificate.as_dict()}
 
 
 def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order: str = "nearest_first") -> Depth:
