@@ -22,7 +22,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
-from hopscope.language.evaluation import Cell, Evaluation, Result, Watch, in_csv, mean, put_rows
+from hopscope.language.evaluation import Cell, Evaluation, Result, in_csv, mean, put_rows
 from hopscope.language.layouts.base import Layout
 from hopscope.language.protocols.base import Answer, Judged, Rule, text_in
 from hopscope.language.protocols.greedy_strict import GreedyStrict
@@ -82,27 +82,24 @@ def ask_benchmark(
     protocol: str = PROTOCOLS[0],
     settings: Evaluation | None = None,
     folder: Path | None = None,
-    *,
-    watch: Watch = lambda done, of: None,
 ) -> Result:
-    """Ask every exercise once, and mark it.
+    """Ask every exercise once, and score the answers.
 
     Args:
         backend: the model.
         benchmark: of the exercises.
-        layout: how they are put.
+        layout: how they are presented.
         protocol: one of `PROTOCOLS`.
-        settings: how many, and which.
-        folder: where answers are kept; None: nowhere.
-        watch: told how many exercises are done, of how many.
+        settings: number of exercises, and seed.
+        folder: where answers are kept; None: in memory only.
 
     Raises:
         BadInput: the backend cannot do what is asked.
-        Unreachable: the model did not answer; all answers until then are kept.
+        Unreachable: the model did not answer; all earlier answers are kept.
     """
     cell = BenchmarkCell(backend, benchmark, layout, marking(protocol, benchmark), settings or Evaluation())
     with Records.opened(folder) as records:
-        cell.complete(records, watch)
+        cell.complete(records, lambda done, of: None)
     return cell.result()
 
 

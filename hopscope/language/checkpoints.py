@@ -21,7 +21,6 @@ from typing import Any
 from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput, guess
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
-from hopscope.core.strangers import json_of, misfit
 from hopscope.language.backends.base import DTYPES
 from hopscope.runs.demand import gib
 
@@ -34,8 +33,6 @@ SHIPPED = {
 BASE = frozenset({"gemma3-270m"})
 #: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
 WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
-
-HEADER = 100_000_000  # bytes; longer ones safetensors itself refuses
 
 
 @dataclass(frozen=True)
@@ -249,18 +246,14 @@ def check_fits(folder: Path, name: str, dtype: str) -> None:
 
 
 def numbers_in(path: Path) -> int:
-    """How many numbers a safetensors file says that it holds; 0 for one that is none, which its reader refuses."""
+    """How many numbers a safetensors file holds, by its header; 0 if it is damaged, which loading reports."""
+    from safetensors import SafetensorError, safe_open
+
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json_of(file.read(min(length, HEADER)))
-    except (OSError, ValueError):
+        with safe_open(path, framework="np") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError):
         return 0
-    if not isinstance(header, dict):
-        return 0
-    tensors = {key: about for key, about in header.items() if key != "__metadata__"}
-    whole = not misfit(tensors, {str: {"shape": [int]}})
-    return sum(math.prod(about["shape"]) for about in tensors.values()) if whole else 0
 
 
 def refuse_weights(what: str, size: int, more: str = "") -> None:

@@ -193,8 +193,8 @@ class Cell:
         if not self.rule.scores:
             self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
 
-    def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
-        """Ask whatever is missing, batch by batch; every question, judged."""
+    def complete(self, records: Records, watch: Watch) -> None:
+        """Ask whatever is missing, batch by batch."""
         self.check_lengths()
         waiting = self.look_up(records)
         while waiting:
@@ -206,7 +206,6 @@ class Cell:
             more = ((number, [*answers, one]) for (number, answers), one in zip(batch, said, strict=True))
             waiting += self.unsettled(more)
         watch(self.settings.count, self.settings.count)
-        return self.finished
 
     def look_up(self, records: Records) -> list[Waiting]:
         """Judge what has been answered; returns the rest."""

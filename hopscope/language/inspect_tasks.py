@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from typing import Any, TypeVar
 
@@ -75,48 +75,6 @@ BENCHMARKS = "language.benchmarks"
 ASKED: dict[str, Question] = {}
 
 
-@task
-def equations(**settings: Any) -> Task:
-    """Variables defined by each other: what is the value of s? (A.1)."""
-    return task_of("equations", **settings)
-
-
-@task
-def lives_with(**settings: Any) -> Task:
-    """People who live with each other: where does Rose live? (A.2)."""
-    return task_of("lives_with", **settings)
-
-
-@task
-def kingdoms(**settings: Any) -> Task:
-    """Kingdoms, beliefs, meals and diseases: who has Chronogy? (A.3)."""
-    return task_of("kingdoms", **settings)
-
-
-@task
-def functions(**settings: Any) -> Task:
-    """Functions and arguments: what is the value of f(i)? Conditional retrieval (A.4)."""
-    return task_of("functions", **settings)
-
-
-@task
-def relatives(**settings: Any) -> Task:
-    """Occupations and relatives: where does Eve live? Conditional retrieval (A.5)."""
-    return task_of("relatives", **settings)
-
-
-@task
-def induction_bench(**settings: Any) -> Task:
-    """Functions on strings: which rules does f follow? (Hua et al., 2025, arXiv:2502.15823)."""
-    return benchmark_task("induction_bench", **settings)
-
-
-@task
-def hypothesis_refinement(**settings: Any) -> Task:
-    """Functions on lists, objects that turn on a light: which output, or which rule? (Qiu et al., arXiv:2310.08559)."""
-    return benchmark_task("hypothesis_refinement", **settings)
-
-
 def task_of(
     name: str,
     *,
@@ -152,6 +110,22 @@ def benchmark_task(
     rule = Marking(max_tokens or benchmark.MAX_TOKENS)
     how = {"solver": likeliest_text(rule.max_tokens), "scorer": marks(lenient)}
     return asking(benchmark, range(count), seed, layout, rule, **how)
+
+
+def named(name: str, make: Callable[..., Task]) -> Callable[..., Task]:
+    """The task of a formulation or a benchmark in inspect's registry, made by `task_of` or `benchmark_task`."""
+
+    def settled(**settings: Any) -> Task:
+        return make(name, **settings)
+
+    settled.__name__ = name
+    return task(settled)
+
+
+#: The tasks of inspect: each formulation and each benchmark, as functions of this module, by name.
+TASKS = {name: named(name, task_of) for name in catalogue.names("formulations")}
+TASKS |= {name: named(name, benchmark_task) for name in catalogue.names(BENCHMARKS)}
+globals().update(TASKS)
 
 
 def asking(source: Questions, numbers: Iterable[int], seed: int, layout: str, protocol: Protocol, **how: Any) -> Task:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened, identity_of, quiet, require_extra
@@ -81,24 +81,16 @@ def twin_of(inner: Any) -> Any:
         raise BadInput(f"the model's weights are not those of a {type(twin).__name__}: there is no {missing[0]}")
     twin.load_state_dict({key: weights[key] for key in wanted}, assign=True)
     twin.tie_weights()
-    for name, buffer in bare(dict(inner.named_buffers())).items():
+    buffers = bare(dict(inner.named_buffers()))
+    for name in [name for name, _ in twin.named_buffers(remove_duplicate=False) if name in buffers]:
         place, _, last = name.rpartition(".")
-        if last in dict(module_at(twin, place).named_buffers(recurse=False)):
-            module_at(twin, place).register_buffer(last, buffer, persistent=False)
+        twin.get_submodule(place).register_buffer(last, buffers[name], persistent=False)
     return twin.eval().requires_grad_(False)
 
 
 def bare(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors under their Hugging Face names, without those of the wrapper."""
     return {name.replace(WRAPPED, ""): tensor for name, tensor in tensors.items()}
-
-
-def module_at(model: nn.Module, place: str) -> nn.Module:
-    """The submodule of a name, or an empty module if there is none."""
-    try:
-        return model.get_submodule(place)
-    except AttributeError:
-        return nn.Identity()
 
 
 def check_twin(twin: Any, model: Any, inner: Any) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import DTYPES, Backend
 from hopscope.language.backends.known import Known
-
-if TYPE_CHECKING:
-    from hopscope.language.server import Patience
+from hopscope.language.server import Patience
 
 
 def open_backend(
@@ -58,8 +55,6 @@ def open_backend(
 
 
 def patience_of(timeout: float | None) -> Patience:
-    """The usual patience, or one whose longest silence is in the same proportion to the time of a request."""
-    from hopscope.language.server import Patience
-
+    """The default patience, with `silence` scaled in proportion if a timeout is given."""
     usual = Patience()
     return usual if timeout is None else Patience(timeout=timeout, silence=timeout * usual.silence / usual.timeout)

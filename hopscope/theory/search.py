@@ -57,11 +57,8 @@ class Search:
 
     def any(self) -> list[Path] | None:
         """A schedule that brings the query the last piece; None if there is none. Raises BadInput out of patience."""
-        goal = {0: (0, self.chain.last)}
-        if not self.holds(len(self.heads), 0, goal[0]):
-            return None
-        found = self.solve(len(self.heads), goal)
-        return None if found is None else schedule(found)
+        moves = self.solve(len(self.heads), {0: (0, self.chain.last)})
+        return None if moves is None else schedule(moves)
 
     def all(self, limit: int) -> list[list[Path]]:
         """Every schedule from which no path can be removed, and some others, each once.
@@ -69,8 +66,6 @@ class Search:
         Raises BadInput if there are more than `limit`, or out of patience.
         """
         goal = {0: (0, self.chain.last)}
-        if not self.holds(len(self.heads), 0, goal[0]):
-            return []
         return [schedule(moves) for moves in self.collect(len(self.heads), goal, limit)]
 
     # Demands after `layer` layers, met by moves in earlier layers -----------------------------------------------------

@@ -122,12 +122,12 @@ def layers_needed(chain: Chain) -> int:
     return next(n for n, layer in enumerate(held) if layer[0][1] == chain.last)
 
 
-def schedule(hops: int, order: Sequence[int], causal: bool = True) -> list[Path]:
+def schedule(hops: int, order: Sequence[int]) -> list[Path]:
     """A schedule of ⌈log2(D+1)⌉ layers: pointer doubling without the layer that joins the two tokens of each fact.
 
     If a block of facts is joined to one on its left, its first token attends, because it holds the symbol between them.
     """
-    paths = [path for path in doubling(hops, order, causal, "query") if path.layer]
+    paths = [path for path in doubling(hops, order, True, "query") if path.layer]
     return sorted(Path(path.layer - 1, path.head, joining(path), path.key) for path in paths)
 
 

@@ -161,10 +161,8 @@ class HuggingFace(Backend):
         out = self.network(ids, attention_mask=mask, position_ids=positions, use_cache=deeper, logits_to_keep=1)
         first = self.log_probs(out.logits[:, -1])
         totals = [[float(first[row, answer[0]]) for answer in one.continuations] for row, one in enumerate(batch)]
-        if not deeper:
-            return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
         keys = [(row, tuple(answer[:-1])) for row, one in enumerate(batch) for answer in one.continuations]
-        longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ in their last token alone
+        longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ only in their last token
         after: dict[tuple[int, tuple[int, ...]], Tensor] = {}
         for start in range(0, len(longer), ROWS):
             some = longer[start : start + ROWS]

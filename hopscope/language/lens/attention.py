@@ -131,13 +131,11 @@ class Lens:
         """
         after: list[Tensor] = []
         keep = lambda _, __, out: after.append(out[0] if isinstance(out, tuple) else out)  # noqa: E731
-        hooks = [layer.register_forward_hook(keep) for layer in self.layers]
         seen = Seen()
-        try:
+        with contextlib.ExitStack() as hooks:
+            for layer in self.layers:
+                hooks.enter_context(layer.register_forward_hook(keep))
             before, _ = self.streams(ids, seen)
-        finally:
-            for hook in hooks:
-                hook.remove()
         for layer, (stream, z, then) in enumerate(zip(before, seen.outputs, after, strict=True)):
             try:
                 middle = stream + self.written(layer, z)
@@ -209,14 +207,12 @@ class Lens:
 
     def streams(self, ids: Tensor, edit: Edit | None = None) -> tuple[list[Tensor], Tensor]:
         """The residual stream before each layer, and the logits at the last position."""
-        found: list[Tensor] = []
-        hooks = [layer.register_forward_pre_hook(lambda _, args: found.append(args[0])) for layer in self.layers]
-        try:
+        streams: list[Tensor] = []
+        with contextlib.ExitStack() as hooks:
+            for layer in self.layers:
+                hooks.enter_context(layer.register_forward_pre_hook(lambda _, args: streams.append(args[0])))
             logits = self.run(self.embed(ids), edit)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return found, logits
+        return streams, logits
 
     def written(self, layer: int, z: Tensor) -> Tensor:
         """What a layer's attention adds to the residual stream if its heads hand over `z`."""

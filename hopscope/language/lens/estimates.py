@@ -12,19 +12,18 @@ DRAWS = 1000  # of every bootstrap
 Number = dict[str, float]
 
 
-def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequence[int], seed: int = 0) -> Number:
+def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequence[int]) -> Number:
     """A statistic of means over prompts, with a cluster-bootstrap interval: needles are resampled with all prompts.
 
     Args:
         of: given means, draw …, returns numbers; draw.
         values: of the asks; ask ….
         needles: each ask's needle.
-        seed: of the draws.
     """
     groups = [[i for i, n in enumerate(needles) if n == needle] for needle in sorted(set(needles))]
     sums = torch.stack([values[group].double().sum(0) for group in groups])
     counts = torch.tensor([len(group) for group in groups]).double()
-    rows = torch.randint(len(groups), (DRAWS, len(groups)), generator=torch.Generator().manual_seed(seed))
+    rows = torch.randint(len(groups), (DRAWS, len(groups)), generator=torch.Generator().manual_seed(0))
     sizes = counts[rows].sum(1).view(-1, *[1] * (sums.dim() - 1))
     low, high = of(sums[rows].sum(1) / sizes).double().quantile(torch.tensor([0.025, 0.975]).double()).tolist()
     return {"mean": float(of((sums.sum(0) / counts.sum())[None])), "low": low, "high": high}
@@ -60,13 +59,12 @@ def spearman(a: Tensor, b: Tensor) -> float:
     return float((x * y).sum() / scale) if scale > 0 else 0.0
 
 
-def agreement(a: Tensor, b: Tensor, seed: int = 0) -> Number:
-    """Rank correlation over heads, with its interval by drawing heads anew."""
+def agreement(a: Tensor, b: Tensor) -> Number:
+    """Rank correlation over heads, −1 to 1, with a 95 % interval from a bootstrap over heads."""
     one, other = a.flatten(), b.flatten()
-    generator = torch.Generator().manual_seed(seed)
-    rows = torch.randint(len(one), (DRAWS, len(one)), generator=generator)
-    found = torch.tensor([spearman(one[row], other[row]) for row in rows])
-    low, high = found.quantile(torch.tensor([0.025, 0.975])).tolist()
+    rows = torch.randint(len(one), (DRAWS, len(one)), generator=torch.Generator().manual_seed(0))
+    drawn = torch.tensor([spearman(one[row], other[row]) for row in rows])
+    low, high = drawn.quantile(torch.tensor([0.025, 0.975])).tolist()
     return {"mean": spearman(one, other), "low": low, "high": high}
 
 

@@ -13,7 +13,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -85,8 +85,7 @@ class Prompts:
                 order = torch.randperm(n_chains, generator=generator)
                 numbers = chain[row, role]
                 chain[row, role] = torch.where(numbers >= 0, order[numbers.clamp(min=0)], numbers)
-        roles = Roles(self.roles.names, chain)
-        return Prompts(self.ids, roles, self.choices, self.right, self.indices, self.tokens)
+        return replace(self, roles=Roles(self.roles.names, chain))
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ def check_merging(merging: str) -> None:
         raise BadInput(f"merging must be one of {', '.join(MERGINGS)}; got {merging!r}")
 
 
-def pair_up(hops: Sequence[int], head: int = 0) -> list[Path]:
+def pair_up(hops: Sequence[int]) -> list[Path]:
     """Layer 0: the second token of each fact attends to its first, so that one position holds the complete fact."""
-    return [Path(0, head, f"value[{k}]", f"key[{k}]") for k in hops]
+    return [Path(0, 0, f"value[{k}]", f"key[{k}]") for k in hops]
 
 
 def gather(first: int, last: int, order: Sequence[int]) -> tuple[int, int, list[Path]]:
