@@ -339,9 +339,8 @@ class Transformer(Model):
         """The forward pass with a tap; `sparing` skips computations whose results are not used (`base_sparing`)."""
         resid, layers = inputs if start else self.embed(inputs, tap), range(self.architecture.n_layers)[start:stop]
         tokens = inputs if self.reads_tokens else None
-        if stop is not None:
-            return self.run_blocks(layers, resid, tap, tokens, None, sparing)
-        return self.unembed(self.run_blocks(layers, resid, tap, tokens, at, sparing), tap)
+        resid = self.run_blocks(layers, resid, tap, tokens, at if stop is None else None, sparing)
+        return self.unembed(resid, tap) if stop is None else resid
 
     def embed(
         self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
-from hopscope.theory.flow import Chain, Held, Interval, heads_for, hull, meet, reach, within
+from hopscope.theory.flow import Chain, Interval, heads_for, hull, meet, within
 
 #: What positions must hold, by index, if that is more than they hold before layer 0.
 Demands = dict[int, Interval]
@@ -49,8 +49,7 @@ class Search:
     examined: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        many = min(self.heads, default=0) >= 2
-        self.attainable = best(self.chain, len(self.heads)) if many else attainable(self.chain, self.heads)
+        self.attainable = attainable(self.chain, self.heads)
         self.options = cache(self.find_options)
         self.dead: set[tuple[int, frozenset[tuple[int, Interval]]]] = set()
         self.below: dict[tuple[int, frozenset[tuple[int, Interval]]], frozenset[frozenset[Move]]] = {}
@@ -187,12 +186,6 @@ def schedule(moves: Sequence[Move] | frozenset[Move]) -> list[Path]:
 Attainable = list[list[tuple[Interval, ...]]]
 
 
-def best(chain: Chain, n_layers: int) -> Attainable:
-    """With two or more heads: the one interval of each position that contains all others it can hold."""
-    held: list[Held] = reach(chain, n_layers)
-    return [[(interval,) for interval in layer] for layer in held]
-
-
 def attainable(chain: Chain, heads: Sequence[int]) -> Attainable:
     """The intervals of each position that are contained in no other interval it can hold.
 
@@ -205,16 +198,17 @@ def attainable(chain: Chain, heads: Sequence[int]) -> Attainable:
 
 
 def grown(chain: Chain, before: list[tuple[Interval, ...]], query: int, n_heads: int) -> set[Interval]:
-    """What a position can hold one layer later if it attends to up to `n_heads` others."""
+    """What a position can hold one layer later if it attends to up to `n_heads` others.
+
+    Two heads can attend to the positions that reach furthest to either side, which brings as much as all together.
+    """
     visible = [key for key in range(chain.last + 1) if key != query and chain.sees(query, key)]
     intervals: set[Interval] = set()
     for own in before[query]:
-        joined = (
-            {hull(own, other) for key in visible for other in before[key] if meet(own, other)} if n_heads else set()
-        )
-        intervals |= {own} | joined
-        if n_heads >= 2:
-            intervals |= {hull(one, other) for one in joined for other in joined}
+        joined = {hull(own, other) for key in visible for other in before[key] if meet(own, other)}
+        intervals.add(own)
+        if n_heads:
+            intervals |= joined if n_heads == 1 else {reduce(hull, joined, own)}
     return intervals
 
 
