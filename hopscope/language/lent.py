@@ -1,8 +1,8 @@
-"""Language models that the caller has in memory, for the same measurements. The caller's model is not changed.
+"""Language models that the caller has in memory, for the same measurements.
 
-Studies change how a model computes attention, so they run a twin: a new Hugging Face module that shares the weights.
-A model may come from transformers, or wrapped: in nnsight (Fiotto-Kaufman et al., 2024, arXiv:2407.14561) or in
-TransformerLens 3 (`TransformerBridge`). Neither library is imported.
+Studies change how a model computes attention. So they run a twin, a new Hugging Face module that shares the weights,
+and the caller's model is not changed. A model may come from transformers, or in a wrapper of nnsight (Fiotto-Kaufman et
+al., 2024, arXiv:2407.14561) or TransformerLens 3 (`TransformerBridge`). Neither library is imported.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
         name: its name in tables; by default the name that its configuration was loaded from.
 
     Raises:
-        BadInput: it is none of these, is elsewhere than on the CPU, has no tokenizer, or its weights have been folded,
-            so that they are no longer those of its architecture.
+        BadInput: it is none of these, is not on the CPU, has no tokenizer, or its weights have been processed (folded),
+            so that they no longer fit its architecture.
     """
     require_extra("transformers")
     inner = unwrapped(model)
@@ -72,7 +72,7 @@ def twin_of(inner: Any) -> Any:
 
     config = copy.deepcopy(inner.config)
     config._attn_implementation = "sdpa" if inner._supports_sdpa else "eager"
-    with torch.device("meta"), quiet():  # nothing is allocated: all tensors are the owner's
+    with torch.device("meta"), quiet():  # allocates nothing, because all tensors are shared with the caller's model
         twin = AutoModelForCausalLM.from_config(config)
     weights = bare(inner.state_dict())
     wanted = twin.state_dict()
