@@ -148,7 +148,7 @@ def flaw_of(likely: Echo | NoEcho, absurd: Echo | NoEcho) -> str:
         good, bad = continuations(KNOWN, [LIKELY, ABSURD], [likely, absurd])
     except NoEcho as flaw:
         return str(flaw)
-    return "" if abs(good - bad) > 1e-6 else f"it held {LIKELY!r} and {ABSURD!r} for equally likely after {KNOWN!r}"
+    return "" if abs(good - bad) > 1e-6 else f"it scored {LIKELY!r} and {ABSURD!r} as equally likely after {KNOWN!r}"
 
 
 def alternatives(body: Mapping[str, Any], answer: Any) -> dict[str, float]:

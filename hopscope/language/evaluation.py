@@ -131,7 +131,7 @@ class Cell:
         if is_chat and not backend.has_chat_template:
             raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
         if not (is_chat or protocol.direct):
-            raise BadInput(f"{protocol.name()} leaves room for thoughts in a reply alone; use --layout chat")
+            raise BadInput(f"{protocol.name()} needs a reply with room for thoughts; use --layout chat")
         self.blanks: dict[Rendered, list[float]] = {}
         self.done: dict[int, Judged] = {}
         self.right: dict[int, str] = {}  # the right answers of finished questions

@@ -1,4 +1,4 @@
-"""Estimates with 95 % intervals from a bootstrap over needles; rank statistics."""
+"""Estimates with 95 % intervals from a bootstrap over needles, and rank statistics."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequen
     """A statistic of means over prompts, with a cluster-bootstrap interval: needles are resampled with all prompts.
 
     Args:
-        of: given means, draw …, returns numbers; draw.
-        values: of the asks; ask ….
-        needles: each ask's needle.
+        of: a function from means (draw …) to the statistic (draw).
+        values: of the prompts; prompt ….
+        needles: the needle of each prompt.
+
+    Returns:
+        `mean`, `low` and `high`.
     """
     groups = [[i for i, n in enumerate(needles) if n == needle] for needle in sorted(set(needles))]
     sums = torch.stack([values[group].double().sum(0) for group in groups])
@@ -35,25 +38,25 @@ def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means)
 
 
 def mean_of(values: Tensor, needles: Sequence[int]) -> Number:
-    """A mean over asks."""
+    """A mean over prompts, as `over_needles`."""
     return over_needles(lambda means: means, values, needles)
 
 
 def estimate(values: Tensor) -> dict[str, float]:
-    """The mean of a number per prompt, with its 95 % interval (normal)."""
+    """The mean of one number per prompt, with its 95 % interval from the normal approximation."""
     mean, error = float(values.mean()), float(values.std() / len(values) ** 0.5)
     return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
 
 
 def ranks(values: Tensor) -> Tensor:
-    """Ranks from 0, equal values sharing their mean rank."""
+    """Ranks from 0; equal values share their mean rank."""
     order = values.double().flatten()
     below = (order[:, None] > order[None]).sum(1).double()
     return below + ((order[:, None] == order[None]).sum(1).double() - 1) / 2
 
 
 def spearman(a: Tensor, b: Tensor) -> float:
-    """Rank correlation, −1 to 1; 0 where one of them is constant."""
+    """Spearman's rank correlation, −1 to 1; 0 if one of them is constant."""
     x, y = (one - one.mean() for one in (ranks(a), ranks(b)))
     scale = (x.square().sum() * y.square().sum()).sqrt()
     return float((x * y).sum() / scale) if scale > 0 else 0.0
@@ -69,6 +72,12 @@ def agreement(a: Tensor, b: Tensor) -> Number:
 
 
 def beyond(values: Tensor, beside: Sequence[Tensor], needles: Sequence[int]) -> Number:
-    """The loss beyond that of the worst random set, which is determined anew in every bootstrap sample of needles."""
+    """The loss beyond that of the worst random set, which is determined in every bootstrap sample of needles.
+
+    Args:
+        values: a loss per prompt.
+        beside: the losses of random sets, each per prompt.
+        needles: the needle of each prompt.
+    """
     stacked = torch.stack([values, *beside], 1)
     return over_needles(lambda means: means[:, 0] - means[:, 1:].max(1).values, stacked, needles)
