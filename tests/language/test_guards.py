@@ -94,7 +94,7 @@ def test_norms_between_a_projection_and_the_stream_are_refused(config, model):
 def test_a_model_whose_weights_are_no_numbers_has_no_heads():
     made = planted.planted()
     made.model.lm_head.weight.fill_(math.nan)
-    with pytest.raises(BadInput, match="logits that are no finite numbers"):
+    with pytest.raises(BadInput, match="computes logits that are not finite"):
         Lens(made)
 
 

@@ -18,9 +18,7 @@ from hopscope.language.protocols.base import Otherwise, Put
 class FillerTokens(Otherwise):
     """Filler before the answer, also in the solved questions of the layout `few_shot`."""
 
-    n_numbers: int = setting(
-        300, "last number of the filler, which counts from 1 (Greenblatt: 300)", low=1, high=10_000
-    )
+    n_numbers: int = setting(300, "last number of the filler, which starts at 1 (Greenblatt: 300)", low=1, high=10_000)
 
     def put(self, questions: Questions) -> Questions:
         return Put(questions, self.filled)
