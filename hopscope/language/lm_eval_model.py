@@ -92,8 +92,8 @@ class Asked(LM):
 
     def get_model_info(self) -> dict[str, Any]:
         """What lm-eval keeps with its results: the endpoint's identity, and how the texts ended."""
-        about = {**self.endpoint.identity, **self.habits.row, "left_out": self.endpoint.fields.left_out}
-        return {"hopscope": about}
+        left_out = self.endpoint.fields.left_out
+        return {"hopscope": {**self.endpoint.identity, **self.habits.row, "left_out": left_out}}
 
 
 def arguments_of(requests: Sequence[Instance]) -> list[tuple[Any, ...]]:

@@ -200,12 +200,10 @@ def check_certificate(chain: Chain, certificate: Certificate, heads: Heads) -> l
     if certificate.needed != chain.last or certificate.query_reach[-1] >= chain.last:
         wrong.append("the certificate does not exclude one layer fewer")
     if certificate.kind == "width":
-        grown = [1]
-        for _ in range(certificate.layers):
-            grown.append(2 * grown[-1])
+        spans = [2**t for t in range(certificate.layers + 1)]
         # After t layers the query reaches at most as far as all earlier spans add up to.
-        ends = [min(chain.last, sum(grown[:t])) for t in range(certificate.layers + 1)]
-        if heads != "one" or certificate.widest != tuple(grown) or list(certificate.query_reach) != ends:
+        ends = [min(chain.last, sum(spans[:t])) for t in range(certificate.layers + 1)]
+        if heads != "one" or certificate.widest != tuple(spans) or list(certificate.query_reach) != ends:
             wrong.append("the spans are wrong")
         return wrong
     layers = everyone_to_everyone(chain, certificate.layers)
