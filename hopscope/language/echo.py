@@ -85,11 +85,11 @@ def joined(content: Any) -> tuple[str | None, str]:
 
 def echo_of(body: Mapping[str, Any], answer: Any) -> Echo:
     """The prompt's own tokens with their log-probabilities. Raises NoEcho, which says what was returned instead."""
-    text, found = body["prompt"], first_choice(answer).get("logprobs")
-    if not isinstance(found, Mapping):
+    text, logprobs = body["prompt"], first_choice(answer).get("logprobs")
+    if not isinstance(logprobs, Mapping):
         raise NoEcho("it returned no log-probabilities")
-    tokens, log_probs = found.get("tokens"), found.get("token_logprobs")
-    if tokens is None and isinstance(content := found.get("content"), Sequence):  # the format of chat
+    tokens, log_probs = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    if tokens is None and isinstance(content := logprobs.get("content"), Sequence):  # the format of chat
         entries = [entry if isinstance(entry, Mapping) else {} for entry in content]
         tokens, log_probs = [one.get("token") for one in entries], [one.get("logprob") for one in entries]
     if not all_strings(tokens) or not isinstance(log_probs, Sequence) or len(tokens) != len(log_probs):
@@ -156,14 +156,14 @@ def alternatives(body: Mapping[str, Any], answer: Any) -> dict[str, float]:
 
     Raises Fault for values that are not log-probabilities.
     """
-    found = first_choice(answer).get("logprobs")
-    if not isinstance(found, Mapping):
+    logprobs = first_choice(answer).get("logprobs")
+    if not isinstance(logprobs, Mapping):
         return {}
-    if "content" in found and found["content"] is not None:
-        entries = first_of(first_of(found["content"], Mapping).get("top_logprobs"), Mapping, every=True)
+    if "content" in logprobs and logprobs["content"] is not None:
+        entries = first_of(first_of(logprobs["content"], Mapping).get("top_logprobs"), Mapping, every=True)
         pairs = [(entry.get("token"), entry.get("logprob")) for entry in entries]
     else:
-        pairs = list(first_of(found.get("top_logprobs"), Mapping).items())
+        pairs = list(first_of(logprobs.get("top_logprobs"), Mapping).items())
     if not all(isinstance(token, str) and is_log_prob(value) for token, value in pairs):
         raise Fault("log-probabilities that are none")
     return {token: float(value) for token, value in reversed(pairs)}  # the first of equal tokens wins

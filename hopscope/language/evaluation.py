@@ -247,9 +247,9 @@ class Cell:
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
         return [
-            {"scores": found, "blank": self.blanks[blank]}
-            | (agreed(self.backend, request, found) if number < AGREEING else {})
-            for (number, _), request, found, blank in zip(attempts, requests, scores, blanks, strict=False)
+            {"scores": given, "blank": self.blanks[blank]}
+            | (agreed(self.backend, request, given) if number < AGREEING else {})
+            for (number, _), request, given, blank in zip(attempts, requests, scores, blanks, strict=False)
         ]
 
     def record(self, number: int, attempt: int, said: Mapping[str, Any]) -> dict[str, Any]:

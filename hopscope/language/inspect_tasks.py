@@ -187,11 +187,11 @@ def likeliest_text(max_tokens: int) -> Solver:
 
 def asked_by(protocol: Rule) -> Solver:
     """Ask by a rule and judge, without fields that the provider has refused."""
-    learnt: dict[str, Fields] = {}
+    learned: dict[str, Fields] = {}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question, stop, asked = question_of(state.metadata), state.metadata["stop"], list(state.messages)
-        fields = learnt.setdefault(str(get_model()), Fields(str(get_model())))
+        fields = learned.setdefault(str(get_model()), Fields(str(get_model())))
         answers: list[dict[str, Any]] = []
         while protocol.wants_more(question, answers):
             how = protocol.sampling(question, len(answers))

@@ -80,12 +80,12 @@ class Asked(LM):
             Rendered(text, False, tuple(answer for _, answer in answers), ())
             for text, answers in groupby(arguments_of(requests), key=lambda arguments: arguments[0])
         ]
-        found = self.endpoint.log_likelihoods(asked)
-        for index, (request, scores) in enumerate(zip(asked, found, strict=True)):
+        all_scores = self.endpoint.log_likelihoods(asked)
+        for index, (request, scores) in enumerate(zip(asked, all_scores, strict=True)):
             check(scores, index)
             if index < AGREEING:
                 agreed(self.endpoint, request, scores)
-        return [(score, score == max(scores)) for scores in found for score in scores]
+        return [(score, score == max(scores)) for scores in all_scores for score in scores]
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
         raise BadInput("hopscope scores answers, not whole texts; use one of lm-eval's own models")

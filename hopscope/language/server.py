@@ -240,16 +240,16 @@ class Server:
         if answer.status_code != 200:
             raise self._refusal(answer.status_code, answer.headers, text)
         try:
-            found = self._key.hidden(json_of(text, infinities=True, most=MOST))
+            value = self._key.hidden(json_of(text, infinities=True, most=MOST))
         except TooMuch as error:
             raise Unreachable(f"{self.url} sent an answer of more than {MOST:,} values; no model sends that") from error
         except ValueError as error:
             if kind := OTHERS.get(answer.headers.get("content-type", "").partition(";")[0].strip().lower()):
                 raise WrongForm(kind) from error
             raise Fault("an answer that is no JSON, or is cut short") from error
-        if (status := status_within(found)) is not None:
+        if (status := status_within(value)) is not None:
             raise self._refusal(status, answer.headers, text)
-        return found
+        return value
 
     async def _text(self, answer: httpx2.Response) -> str:
         """The decompressed body as text. Raises Unreachable if it is too long, or neither gzip nor deflate."""

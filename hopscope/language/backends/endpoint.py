@@ -140,10 +140,10 @@ class Endpoint(Backend):
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         asked = [(r, how(r, s)) for r, s in zip(requests, sampling, strict=True)]
         texts = zip(self.ask(asked, text_of), requests, strict=True)
-        found = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
-        for one in found:
+        completions = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
+        for one in completions:
             one.left_out = tuple(self.fields.left_out)
-        return list(found)
+        return list(completions)
 
     def ask(
         self, asked: Sequence[tuple[Rendered, Mapping[str, Any]]], read: Callable[[Mapping[str, Any], Any], T]
@@ -207,8 +207,8 @@ class Endpoint(Backend):
         """Log-likelihoods of choices that are single tokens, from the alternatives to the first token."""
         common = {"temperature": 0, "max_tokens": 1}
         wanted = {True: {"logprobs": True, "top_logprobs": TOP}, False: {"logprobs": TOP}}
-        found = self.ask([(request, common | wanted[request.chat]) for request in requests], alternatives)
-        return [[self.among(first, c) for c in r.choices] for r, first in zip(requests, found, strict=True)]
+        first_tokens = self.ask([(request, common | wanted[request.chat]) for request in requests], alternatives)
+        return [[self.among(first, c) for c in r.choices] for r, first in zip(requests, first_tokens, strict=True)]
 
     def among(self, first: Mapping[str, float], choice: str) -> float:
         """The log-probability of a choice among the most likely first tokens. Raises BadInput if it is not there."""

@@ -148,10 +148,10 @@ class HuggingFace(Backend):
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         scored = [self.scored(request) for request in requests]
         self.check_scored(scored)
-        found: dict[int, list[float]] = {}
+        scores: dict[int, list[float]] = {}
         for batch in self.sorted_batches([len(one.prefix) for one in scored]):
-            found.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
-        return [found[i] for i in range(len(requests))]
+            scores.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
+        return [scores[i] for i in range(len(requests))]
 
     def scores(self, batch: Sequence[Scored]) -> list[list[float]]:
         """Log-likelihoods of one batch: one pass over the prompts, then passes over answers of several tokens."""
@@ -188,19 +188,19 @@ class HuggingFace(Backend):
         for part in self.network.modules():  # dynamic rotary codes keep the length of the longest text so far
             for name in [name for name in vars(part) if name.endswith("max_seq_len_cached")]:
                 setattr(part, name, 0)
-        found: Tensor = self.network(torch.tensor([tokens]), use_cache=False).logits[0]
-        return found
+        logits: Tensor = self.network(torch.tensor([tokens]), use_cache=False).logits[0]
+        return logits
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary. Raises BadInput for logits that are NaN."""
-        found = logits.float().log_softmax(-1)
-        if bool(found.isnan().any()):
+        log_probs = logits.float().log_softmax(-1)
+        if bool(log_probs.isnan().any()):
             dtype = str(self.network.dtype).removeprefix("torch.")
             cause = "its weights are damaged"
             if dtype != "float32":
                 cause += ", or the format is too small for them; try --dtype float32"
             raise BadInput(f"{self.model} computes logits that are NaN in {dtype}: {cause}")
-        return found
+        return log_probs
 
     def behind(self, some: Sequence[tuple[int, tuple[int, ...]]], cache: Any, mask: Tensor) -> list[Tensor]:
         """Log-probabilities at each token of continuations of prompts; for each, (token, vocabulary).
@@ -215,7 +215,7 @@ class HuggingFace(Backend):
         whole = torch.cat([seen, torch.ones_like(ids)], 1)  # padding comes last, so that no token attends to it
         twin = copied(cache, rows)
         out = self.network(ids, attention_mask=whole, position_ids=positions, past_key_values=twin, use_cache=True)
-        return [self.log_probs(found[: len(tokens)]) for found, (_, tokens) in zip(out.logits, some, strict=True)]
+        return [self.log_probs(logits[: len(tokens)]) for logits, (_, tokens) in zip(out.logits, some, strict=True)]
 
     # Text ----------------------------------------------------------------------------------------------------
 
@@ -224,11 +224,11 @@ class HuggingFace(Backend):
         prompts = [self.tokens(self.text(request), request) for request in requests]
         longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
         self.check_lengths(longest, WITH_ANSWER)
-        found: dict[int, Completion] = {}
+        completions: dict[int, Completion] = {}
         for batch in self.sorted_batches(list(map(len, prompts))):
             texts = self.written([(prompts[i], requests[i], sampling[i]) for i in batch])
-            found.update(zip(batch, texts, strict=True))
-        return [found[i] for i in range(len(requests))]
+            completions.update(zip(batch, texts, strict=True))
+        return [completions[i] for i in range(len(requests))]
 
     def written(self, batch: Sequence[tuple[list[int], Rendered, Sampling]]) -> list[Completion]:
         """Completions of one batch, generated token by token until all have ended."""

@@ -47,8 +47,8 @@ class Lights(Domain):
 
     def read_rule(self, text: str, lenient: bool) -> str | None:
         either = "|".join(OBJECTS)
-        found = self.last(rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)", text, lenient)
-        some = set(re.findall(r"\w+", found or ""))
+        match = self.last(rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)", text, lenient)
+        some = set(re.findall(r"\w+", match or ""))
         called = ", ".join(name for name in OBJECTS if name in some)
         return called if called in self.rules else None
 

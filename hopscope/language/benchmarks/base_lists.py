@@ -44,10 +44,10 @@ class Lists(Domain):
     @cached_property
     def rules(self) -> dict[str, tuple[str, ...]]:  # type: ignore[override]
         """Sequences of operations by name; of equivalent ones only the first of the shortest."""
-        found: dict[tuple[Numbers, ...], tuple[str, ...]] = {}
+        first: dict[tuple[Numbers, ...], tuple[str, ...]] = {}
         for names in [*((name,) for name in OPERATIONS), *product(OPERATIONS, repeat=2)]:
-            found.setdefault(tuple(run(names, probe) for probe in PROBES), names)
-        return {THEN.join(names): names for names in found.values()}
+            first.setdefault(tuple(run(names, probe) for probe in PROBES), names)
+        return {THEN.join(names): names for names in first.values()}
 
     def applied(self, rule: str, given: Numbers) -> str:
         return written(run(self.rules[rule], given))
@@ -59,13 +59,13 @@ class Lists(Domain):
         return written(given)
 
     def read_output(self, text: str, lenient: bool) -> str | None:
-        found = self.last(LIST, text, lenient)
-        return written(tuple(map(int, re.findall(r"\d+", found)))) if found else None
+        match = self.last(LIST, text, lenient)
+        return written(tuple(map(int, re.findall(r"\d+", match)))) if match else None
 
     def read_rule(self, text: str, lenient: bool) -> str | None:
         either = "|".join(OPERATIONS)
-        found = self.last(rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)", text, lenient)
-        return self.called(tuple(found.split(THEN))) if found else None
+        match = self.last(rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)", text, lenient)
+        return self.called(tuple(match.split(THEN))) if match else None
 
     def called(self, names: tuple[str, ...]) -> str:
         """The name in `rules` of a sequence of operations."""

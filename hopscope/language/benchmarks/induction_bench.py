@@ -137,8 +137,8 @@ def shuffled(given: Sequence[str], written: Sequence[str], draw: Draw) -> list[s
     longest = max(map(len, given))
     if sum(len(one) == longest for one in given) > 200:
         raise BadInput("labels can be shuffled among 200 strings of a length; ask for fewer letters or a smaller k")
-    found: list[str] = []
+    permuted: list[str] = []
     for length in range(1, longest + 1):
         group = [said for string, said in zip(given, written, strict=True) if len(string) == length]
-        found += [group[i] for i in draw.permutation(len(group))]
-    return found
+        permuted += [group[i] for i in draw.permutation(len(group))]
+    return permuted

@@ -201,20 +201,20 @@ def within(line: Sequence[Span], start: int) -> tuple[str, int] | None:
     return (f"end[{step}]" if start >= max(span.end for span in line) else f"link[{step}]"), chain
 
 
-def gather(found: Sequence[tuple[int, Question, Encoded]]) -> Prompts:
+def gather(questions: Sequence[tuple[int, Question, Encoded]]) -> Prompts:
     """Encoded questions of one length as tensors."""
-    first = found[0][2]
-    names = sorted({role for _, _, encoded in found for role, _, _ in encoded.held}, key=reading_order)
-    chain = torch.full((len(found), len(names), len(first.ids)), ABSENT)
-    for row, (_, _, encoded) in enumerate(found):
+    first = questions[0][2]
+    names = sorted({role for _, _, encoded in questions for role, _, _ in encoded.held}, key=reading_order)
+    chain = torch.full((len(questions), len(names), len(first.ids)), ABSENT)
+    for row, (_, _, encoded) in enumerate(questions):
         for role, number, position in encoded.held:
             chain[row, names.index(role), position] = number
     return Prompts(
-        torch.tensor([encoded.ids for _, _, encoded in found]),
+        torch.tensor([encoded.ids for _, _, encoded in questions]),
         Roles(tuple(names), chain),
-        torch.tensor([encoded.choices for _, _, encoded in found]),
-        torch.tensor([question.acceptable.index(question.answer) for _, question, _ in found]),
-        tuple(index for index, _, _ in found),
+        torch.tensor([encoded.choices for _, _, encoded in questions]),
+        torch.tensor([question.acceptable.index(question.answer) for _, question, _ in questions]),
+        tuple(index for index, _, _ in questions),
         tuple(first.tokens),
     )
 

@@ -134,8 +134,8 @@ class Otherwise(Protocol):
 
     @cached_property
     def rule(self) -> Rule:  # type: ignore[override]
-        found: Rule = catalogue.chosen("language.protocols", self.by).rule
-        return found
+        rule: Rule = catalogue.chosen("language.protocols", self.by).rule
+        return rule
 
     def given(self, **settings: Any) -> Protocol:
         return self.but(by=str(self.rule.given(**settings)))
