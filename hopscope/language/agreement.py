@@ -21,13 +21,16 @@ ROUNDING = 0.05  # nats by which a server's scores may differ by rounding or bat
 
 
 def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict[str, Any]:
-    """The beginning of a model's greedy text for a question that it has scored, for the record.
+    """Compare a model's greedy text with its scores, and return the beginning of the text for the record.
 
     The first token of a greedy text is at least as likely as any answer, because an answer is at most as likely as its
-    own first token. So BadInput is raised if the text begins another answer than the likeliest, with a token of lower
-    probability: then the question is not presented in the same way for scores and for text. If the first token is
-    blank, the second is used, and only compared with answers above 1/2. Nothing is checked if the text begins no
-    answer, or was sampled because the server does not take `temperature`.
+    own first token. The text may start another answer than the most likely one, but not with a less likely token. If it
+    does, the question was not presented in the same way for scores and for text. If the first token is blank, the
+    second one is used, and only compared with answers above 1/2. Nothing is compared if the text starts no answer, or
+    was sampled because the server does not accept `temperature`.
+
+    Raises:
+        BadInput: text and scores contradict each other.
     """
     best = max(range(len(scores)), key=scores.__getitem__)
     likeliest = request.choices[best].strip()
@@ -40,7 +43,7 @@ def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict
             return {"text": str(written)}
         blanks = request.choices[best].removesuffix(request.choices[best].lstrip())
         spelt = [backend.log_likelihoods([replace(request, choices=(s,))])[0][0] for s in {str(written), blanks + text}]
-    except (BadInput, NotImplementedError):  # what can be scored need not be written
+    except (BadInput, NotImplementedError):  # some backends can score and cannot generate
         return {}
     if max(spelt) < scores[best] - ROUNDING:
         raise BadInput(
@@ -52,6 +55,6 @@ def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict
 
 
 def beginning(backend: Backend, request: Rendered) -> tuple[str, int]:
-    """The first token of a greedy text, or the first two where that is blank; and how many."""
+    """The first token of a greedy text, or the first two if it is blank, and the number of tokens."""
     one = backend.generate([request], [Sampling(0.0, 1, 0)])[0]
     return (one, 1) if one.strip() else (backend.generate([request], [Sampling(0.0, 2, 0)])[0], 2)

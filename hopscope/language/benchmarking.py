@@ -1,12 +1,12 @@
-"""A model on a benchmark's exercises: asked, kept, marked, counted.
+"""Evaluate a model on a benchmark: ask its exercises, keep and score the answers, summarise.
 
     from hopscope.language.benchmarking import ask_benchmark
 
     result = ask_benchmark(backend, InductionBench(k=2, n_letters=2, n_rules=1), Chat(), "greedy_strict")
     {row["measure"]: (row["value"], row["low"], row["high"]) for row in result.rows}
 
-Answers are kept and asked for as those to questions are (`hopscope.language.evaluation`). Every mean has its interval,
-and beside it what guessing would score. The format rate is a measure of its own, `valid`.
+Asking and keeping answers works as for questions (`hopscope.language.evaluation`). Every mean comes with its interval
+and the score of guessing. The share of answers in the right format is a separate measure, `valid`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
-from hopscope.language.evaluation import Cell, Evaluation, Result, Watch, in_csv, mean, put_rows
+from hopscope.language.evaluation import Cell, Evaluation, Result, in_csv, mean, put_rows
 from hopscope.language.layouts.base import Layout
 from hopscope.language.protocols.base import Answer, Judged, Rule, text_in
 from hopscope.language.protocols.greedy_strict import GreedyStrict
@@ -30,11 +30,11 @@ from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.records import Records
 
 TABLE = "benchmarks.csv"
-#: How a benchmark may be asked; the first is taken where nothing is said.
+#: The protocols of benchmarks; the first one is the default.
 PROTOCOLS = ("greedy_strict", "greedy_lenient", "log_likelihood")
-#: Of benchmarks.csv: a row per measure. `value` is its mean over n exercises, `low` and `high` its 95 % interval,
-#: `chance` what guessing scores; `valid` is the share of answers of the right form, `choice` that of right choices.
-#: `finish_reasons`, `thoughts`, `cut_off` and `left_out` are those of table.csv.
+#: Columns of benchmarks.csv, which has a row per measure. `value` is its mean over n exercises, `low` and `high` the
+#: 95 % interval, `chance` the score of guessing. The measure `valid` is the share of answers in the right format,
+#: `choice` the share of right choices. `finish_reasons`, `thoughts`, `cut_off` and `left_out` are as in table.csv.
 COLUMNS = (
     *("model", "benchmark", "layout", "protocol", "measure", "n", "value", "low", "high", "chance"),
     *("seed", "partial", "left", "finish_reasons", "thoughts", "cut_off", "left_out", "settings", "identity"),
@@ -44,16 +44,16 @@ SAME = ("model", "benchmark", "layout", "protocol", "measure", "settings", "iden
 
 @dataclass(frozen=True)
 class Marked(Judged):
-    """One exercise, judged by its mark."""
+    """One judged exercise with its mark."""
 
     mark: Mark = field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class Marking(GreedyStrict):
-    """The likeliest text, marked by its benchmark; strictly, or by whatever it holds of the right form.
+    """A greedy text, scored by its benchmark: the whole text, or with `lenient` the valid parts that it contains.
 
-    One that was cut off is malformed.
+    A text that was cut off is malformed.
     """
 
     lenient: bool = False
@@ -67,7 +67,7 @@ class Marking(GreedyStrict):
 
 
 def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) -> Rule:
-    """How a benchmark's answers are asked for and judged. Raises BadInput for a protocol that it cannot have."""
+    """The rule by which a benchmark is asked and judged. Raises BadInput for another protocol than `PROTOCOLS`."""
     if protocol not in PROTOCOLS:
         raise BadInput(f"a benchmark is asked by {', '.join(PROTOCOLS)}; got {protocol!r}")
     if protocol == "log_likelihood":
@@ -82,35 +82,32 @@ def ask_benchmark(
     protocol: str = PROTOCOLS[0],
     settings: Evaluation | None = None,
     folder: Path | None = None,
-    *,
-    watch: Watch = lambda done, of: None,
 ) -> Result:
-    """Ask every exercise once, and mark it.
+    """Ask every exercise once, and score the answers.
 
     Args:
         backend: the model.
         benchmark: of the exercises.
-        layout: how they are put.
+        layout: how they are presented.
         protocol: one of `PROTOCOLS`.
-        settings: how many, and which.
-        folder: where answers are kept; None: nowhere.
-        watch: told how many exercises are done, of how many.
+        settings: number of exercises, and seed.
+        folder: where answers are kept; None: in memory only.
 
     Raises:
         BadInput: the backend cannot do what is asked.
-        Unreachable: the model did not answer; all answers until then are kept.
+        Unreachable: the model did not answer; all earlier answers are kept.
     """
     cell = BenchmarkCell(backend, benchmark, layout, marking(protocol, benchmark), settings or Evaluation())
     with Records.opened(folder) as records:
-        cell.complete(records, watch)
+        cell.complete(records, lambda done, of: None)
     return cell.result()
 
 
 class BenchmarkCell(Cell):
-    """A benchmark's exercises in one layout, asked in one way; `formulation` is the benchmark."""
+    """The evaluation of a benchmark in one layout and protocol; `formulation` is the benchmark."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every measure's mean, with its interval and its chance level."""
+        """A row for each measure: its mean, its interval and its chance level."""
         about = {"model": self.backend.model, "benchmark": self.formulation.name(), "layout": self.layout.name()}
         more = self.circumstances("benchmark")
         for name, values, chance in self.measures():
@@ -118,13 +115,13 @@ class BenchmarkCell(Cell):
 
     @property
     def way(self) -> str:
-        """Which of `PROTOCOLS`."""
+        """The protocol's name in `PROTOCOLS`."""
         if not isinstance(self.protocol, Marking):
             return self.protocol.name()
         return "greedy_lenient" if self.protocol.lenient else "greedy_strict"
 
     def measures(self) -> Iterator[tuple[str, Sequence[float], float]]:
-        """Each measure's name, its values, and what guessing scores on average; NaN where that means nothing."""
+        """Each measure's name, its values, and the mean score of guessing; NaN if guessing has none."""
         benchmark = self.formulation
         assert isinstance(benchmark, Benchmark)
         if not isinstance(self.protocol, Marking):
@@ -141,11 +138,11 @@ class BenchmarkCell(Cell):
 
 
 def measured(name: str, values: Sequence[float]) -> dict[str, Any]:
-    """A measure's mean, with its interval."""
+    """Columns of a measure: the mean of its values, 0–1, with a 95 % interval."""
     low, high = wilson_of_mean(values)
     return {"measure": name, "n": len(values), "value": mean(values), "low": low, "high": high}
 
 
 def write_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Put rows into a folder's benchmarks.csv; each replaces one about the same. Raises CannotSave."""
+    """Write rows into a folder's benchmarks.csv; each replaces an older row of the same cell. Raises CannotSave."""
     return put_rows(folder / TABLE, map(in_csv, rows), COLUMNS, SAME)

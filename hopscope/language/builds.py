@@ -9,8 +9,8 @@ import torch
 
 def rotary(config: Any) -> list[dict[str, Any]]:
     """The parameters of rotary positions: one set, or one per kind of layer."""
-    held = getattr(config, "rope_parameters", None) or {}
-    return [one for one in (held, *held.values()) if isinstance(one, dict) and "rope_type" in one]
+    parameters = getattr(config, "rope_parameters", None) or {}
+    return [one for one in (parameters, *parameters.values()) if isinstance(one, dict) and "rope_type" in one]
 
 
 def by_length(config: Any) -> bool:

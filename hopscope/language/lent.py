@@ -1,8 +1,8 @@
-"""Language models that the caller has in memory, for the same measurements. The caller's model is not changed.
+"""Language models that the caller has in memory, for the same measurements.
 
-Studies change how a model computes attention, so they run a twin: a new Hugging Face module that shares the weights.
-A model may come from transformers, or wrapped: in nnsight (Fiotto-Kaufman et al., 2024, arXiv:2407.14561) or in
-TransformerLens 3 (`TransformerBridge`). Neither library is imported.
+Studies change how a model computes attention. So they run a twin, a new Hugging Face module that shares the weights,
+and the caller's model is not changed. A model may come from transformers, or in a wrapper of nnsight (Fiotto-Kaufman et
+al., 2024, arXiv:2407.14561) or TransformerLens 3 (`TransformerBridge`). Neither library is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened, identity_of, quiet, require_extra
@@ -33,8 +33,8 @@ def lent(model: Any, tokenizer: Any = None, name: str = "") -> Opened:
         name: its name in tables; by default the name that its configuration was loaded from.
 
     Raises:
-        BadInput: it is none of these, is elsewhere than on the CPU, has no tokenizer, or its weights have been folded,
-            so that they are no longer those of its architecture.
+        BadInput: it is none of these, is not on the CPU, has no tokenizer, or its weights have been processed (folded),
+            so that they no longer fit its architecture.
     """
     require_extra("transformers")
     inner = unwrapped(model)
@@ -72,7 +72,7 @@ def twin_of(inner: Any) -> Any:
 
     config = copy.deepcopy(inner.config)
     config._attn_implementation = "sdpa" if inner._supports_sdpa else "eager"
-    with torch.device("meta"), quiet():  # nothing is allocated: all tensors are the owner's
+    with torch.device("meta"), quiet():  # allocates nothing, because all tensors are shared with the caller's model
         twin = AutoModelForCausalLM.from_config(config)
     weights = bare(inner.state_dict())
     wanted = twin.state_dict()
@@ -81,24 +81,16 @@ def twin_of(inner: Any) -> Any:
         raise BadInput(f"the model's weights are not those of a {type(twin).__name__}: there is no {missing[0]}")
     twin.load_state_dict({key: weights[key] for key in wanted}, assign=True)
     twin.tie_weights()
-    for name, buffer in bare(dict(inner.named_buffers())).items():
+    buffers = bare(dict(inner.named_buffers()))
+    for name in [name for name, _ in twin.named_buffers(remove_duplicate=False) if name in buffers]:
         place, _, last = name.rpartition(".")
-        if last in dict(module_at(twin, place).named_buffers(recurse=False)):
-            module_at(twin, place).register_buffer(last, buffer, persistent=False)
+        twin.get_submodule(place).register_buffer(last, buffers[name], persistent=False)
     return twin.eval().requires_grad_(False)
 
 
 def bare(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors under their Hugging Face names, without those of the wrapper."""
     return {name.replace(WRAPPED, ""): tensor for name, tensor in tensors.items()}
-
-
-def module_at(model: nn.Module, place: str) -> nn.Module:
-    """The submodule of a name, or an empty module if there is none."""
-    try:
-        return model.get_submodule(place)
-    except AttributeError:
-        return nn.Identity()
 
 
 def check_twin(twin: Any, model: Any, inner: Any) -> None:

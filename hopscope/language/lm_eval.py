@@ -1,14 +1,14 @@
-"""Questions as tasks for EleutherAI's lm-evaluation-harness: data files alone, nothing of it is imported.
+"""Export questions as tasks for EleutherAI's lm-evaluation-harness: only data files, without importing it.
 
-A formulation becomes one JSONL file and two tasks. `…_choice` is multiple choice by log-likelihood: the statements
-and the stem (`print(s)\\n# output:`), continued by each acceptable answer. `…_generate` asks the prompt of appendix A,
-takes the first line of a greedy completion behind its thoughts, and scores it twice: `strict`, the answer alone (Musat,
-ICLR 2025, section 4, without its resampling, which lm-eval cannot do), and `lenient`, the last acceptable answer in the
-line.
+A formulation becomes one JSONL file and two tasks. `…_choice` is multiple choice by log-likelihood: the statements and
+the stem (`print(s)\\n# output:`), continued by each acceptable answer. `…_generate` asks the prompt of appendix A,
+takes the first line of a greedy completion after its thoughts, and scores it twice: `strict` accepts only the answer
+itself (Musat, ICLR 2025, section 4, without resampling, which lm-eval does not have); `lenient` takes the last
+acceptable answer in the line.
 
-A benchmark's exercise is exported alike. Its `…_choice` is among the right answer and three that were drawn alike; its
-`…_generate` knows the right answer in the order and the spelling in which it is written here, and no other measure,
-because data files hold no scorer. inspect and `hopscope lm evaluate` read answers by their grammar.
+A benchmark is exported in the same way. `…_choice` is between the right answer and three from the same distribution.
+`…_generate` only accepts the right answer as it is written here, with no other measure, because data files cannot hold
+a scorer. inspect and `hopscope lm evaluate` parse answers by the benchmark's grammar.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.turns import THOUGHTS, TURN_ENDS
 
 BEGINS, ENDS, BEHIND = ("|".join(map(re.escape, tags)) for tags in (THOUGHTS, THOUGHTS.values(), TURN_ENDS))
-#: The first line that is not empty behind whatever thoughts there are; of thoughts without an end nothing.
+#: The first line after any thoughts that is not empty; no match if thoughts do not end.
 FIRST_LINE = rf"\A(?:[\s\S]*(?:{ENDS})|(?![\s\S]*(?:{ENDS})))\s*(?=\S)(?!{BEGINS})((?:(?!{BEHIND}).)+)"
 
-#: Questions as they are.
+#: The protocol that leaves questions unchanged.
 DIRECT = GreedyStrict()
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the tasks' names, in `folder`, on `count` questions."""
+    """The result of an export: names of the tasks in `folder`, each with `count` questions."""
 
     folder: Path
     tasks: tuple[str, ...]
@@ -46,14 +46,14 @@ class Exported:
 
 
 def export(formulation: Questions, folder: Path, count: int, seed: int, protocol: Protocol = DIRECT) -> Exported:
-    """Write questions 0 … count − 1 under a seed, as a protocol puts them. Raises CannotSave.
+    """Write questions 0 … count − 1 under a seed, changed by a protocol. Raises CannotSave.
 
-    Of a protocol's rule nothing is taken: `…_choice` is by log-likelihood, and `…_generate` by greedy texts. Of a chain
-    of thought there is the latter alone, read as `hopscope lm evaluate` does (`thoughts`). lm-eval has no class for
-    texts that were cut off, and counts them as wrong.
+    The protocol's rule is not used: `…_choice` scores log-likelihoods, and `…_generate` greedy texts. For a chain of
+    thought there is only the latter, parsed as by `hopscope lm evaluate` (`thoughts`). lm-eval has no class for texts
+    that were cut off, and counts them as wrong.
 
-    The tasks name the JSONL file by its absolute path, because lm-eval would look for a relative one in the folder
-    that it is started from: a folder that has been moved is exported anew.
+    The tasks refer to the JSONL file by its absolute path, because lm-eval would look for a relative one in the folder
+    that it is started in. So a folder that was moved must be exported again.
     """
     folder = folder.resolve()
     make_folder(folder)
@@ -74,7 +74,7 @@ def export(formulation: Questions, folder: Path, count: int, seed: int, protocol
 
 
 def task_name(formulation: Questions) -> str:
-    """`hopscope_equations_5_hops_4_chains`, and whatever else is set."""
+    """For example `hopscope_equations_5_hops_4_chains`, followed by further settings."""
     if not isinstance(formulation, Formulation):
         return "_".join(["hopscope", formulation.name(), *map(str, formulation.as_dict().values())])
     more = [str(value) for field, value in formulation.as_dict().items() if field not in ("n_hops", "n_chains")]
@@ -107,7 +107,7 @@ def choice() -> dict[str, Any]:
 
 
 def generated(formulation: Questions, question: Question, protocol: Protocol) -> dict[str, Any]:
-    """Greedy generation, and how its text is read; one without an acceptable answer counts as `[invalid]`."""
+    """Greedy generation, and how its text is parsed; a text without an acceptable answer counts as `[invalid]`."""
     if isinstance(formulation, Benchmark):
         whole = regex(rf"\A[\s{INVISIBLE}]*([^\s{INVISIBLE}].*?)[\s{INVISIBLE}]*\.?\s*\Z")
         return generate_until({"strict": whole}, formulation.MAX_TOKENS)
@@ -120,17 +120,17 @@ def generated(formulation: Questions, question: Question, protocol: Protocol) ->
 
 
 def regex(pattern: str) -> dict[str, Any]:
-    """A filter of lm-eval's: what the pattern's one group finds first."""
+    """A filter of lm-eval: the first match of the pattern's one group."""
     return {"function": "regex", "regex_pattern": pattern, "fallback": "[invalid]"}
 
 
 def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32, line: str = FIRST_LINE) -> dict[str, Any]:
-    """A line of a greedy completion, the first one by default, read in so many ways, each by its name."""
+    """A line of a greedy completion, by default the first one, parsed by each of the named filters."""
     return {
         "output_type": "generate_until",
         "doc_to_text": "{{prompt}}",
-        "doc_to_target": "answer",  # the column; of a template lm-eval would read "[1, 2]" as a list
-        # Until the text's end: thoughts, which come first, have lines, and the first behind them is the answer's.
+        "doc_to_target": "answer",  # the column, because lm-eval would parse "[1, 2]" from a template as a list
+        # Until the text's end, because thoughts before the answer may have several lines.
         "generation_kwargs": {"until": ["</s>"], "do_sample": False, "max_gen_toks": max_tokens},
         "filter_list": [
             {"name": name, "filter": [regex(line), way, {"function": "take_first"}]} for name, way in filters.items()
@@ -140,5 +140,5 @@ def generate_until(filters: dict[str, dict[str, Any]], max_tokens: int = 32, lin
 
 
 def to_yaml(settings: dict[str, Any]) -> bytes:
-    """YAML with one setting a line; JSON's values are YAML's, so that no library is needed."""
+    """YAML with one setting per line. JSON values are valid YAML, so no library is needed."""
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in settings.items()).encode()

@@ -3,9 +3,9 @@
     python -m hopscope.language.lm_eval_model run --model hopscope --model_args base_url=http://127.0.0.1:8080/v1 \\
         --include_path FOLDER --tasks hopscope
 
-lm-eval's own clients stop at a field that a server refuses. They read an answer that was cut off as if it were whole,
-and content in parts as an empty text. This one learns, reads and refuses what hopscope does, so that one server has one
-score in both. It runs where lm-eval and hopscope are both installed.
+lm-eval's own clients fail if a server refuses a field. They treat an answer that was cut off as complete, and content
+in parts as an empty text. This client handles all of these as hopscope does, so that a server gets the same score in
+both. It needs lm-eval and hopscope in one environment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import lm_eval.models  # noqa: F401 - its own models, which it would not look for where one is registered already
+import lm_eval.models  # noqa: F401 - lm-eval does not load its own models once another one is registered
 from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
@@ -37,10 +37,10 @@ class Asked(LM):
 
     Args:
         base_url: the address before /chat/completions.
-        model: the model's name there; may be left out if the server lists just one.
-        chat: whether texts are asked for as chat; log-likelihoods never are.
-        omit: names of fields that are never sent, with blanks between them.
-        **its: lm-eval's settings of batches and devices, which mean nothing to a server.
+        model: the model's name there; may be omitted if the server lists only one.
+        chat: whether texts are requested as chat; log-likelihoods never are.
+        omit: names of fields that are never sent, separated by blanks.
+        **its: lm-eval's settings of batches and devices, which have no effect.
     """
 
     def __init__(self, base_url: str, model: str = "", chat: bool = True, omit: str = "", **its: Any):
@@ -50,9 +50,11 @@ class Asked(LM):
         self.endpoint, self.chat, self.habits = Endpoint(base_url, model, omit=omit.split()), chat, Habits()
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Texts without their thoughts; one that was cut off is empty.
+        """Generated texts without their thoughts; a text that was cut off is empty.
 
-        Raises BadInput where all of a task were cut off, and Unreachable.
+        Raises:
+            BadInput: all texts of a task were cut off.
+            Unreachable: the server did not answer.
         """
         asked, how = zip(*(self.as_ours(*arguments) for arguments in arguments_of(requests)), strict=True)
         answers = [said_of(text) for text in self.endpoint.generate(asked, how)]
@@ -64,36 +66,38 @@ class Asked(LM):
         return [text_in(answer) for answer in answers]
 
     def as_ours(self, text: str, how: Mapping[str, Any]) -> tuple[Rendered, Sampling]:
-        """A request for a text, with settings as the exported tasks have them."""
+        """A request for a text, with the settings of the exported tasks."""
         return Rendered(text, self.chat, (), (), tuple(how["until"])), Sampling(0.0, how["max_gen_toks"], 0)
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Of each answer, given whole (nats), and whether it is the likeliest to its question.
+        """The log-likelihood (nats) of each complete answer, and whether it is the most likely one to its question.
 
-        Raises BadInput where the server cannot score, or where its texts contradict its scores, and Unreachable.
+        Raises:
+            BadInput: the server cannot score, or its texts contradict its scores.
+            Unreachable: the server did not answer.
         """
         asked = [
             Rendered(text, False, tuple(answer for _, answer in answers), ())
             for text, answers in groupby(arguments_of(requests), key=lambda arguments: arguments[0])
         ]
-        found = self.endpoint.log_likelihoods(asked)
-        for index, (request, scores) in enumerate(zip(asked, found, strict=True)):
+        all_scores = self.endpoint.log_likelihoods(asked)
+        for index, (request, scores) in enumerate(zip(asked, all_scores, strict=True)):
             check(scores, index)
             if index < AGREEING:
                 agreed(self.endpoint, request, scores)
-        return [(score, score == max(scores)) for scores in found for score in scores]
+        return [(score, score == max(scores)) for scores in all_scores for score in scores]
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        raise BadInput("hopscope scores answers, and no texts as a whole; take one of lm-eval's own models")
+        raise BadInput("hopscope scores answers, not whole texts; use one of lm-eval's own models")
 
     def get_model_info(self) -> dict[str, Any]:
-        """What lm-eval keeps beside its results: who was asked, and how the texts came about."""
-        told = {**self.endpoint.identity, **self.habits.row, "left_out": self.endpoint.fields.left_out}
-        return {"hopscope": told}
+        """What lm-eval keeps with its results: the endpoint's identity, and how the texts ended."""
+        left_out = self.endpoint.fields.left_out
+        return {"hopscope": {**self.endpoint.identity, **self.habits.row, "left_out": left_out}}
 
 
 def arguments_of(requests: Sequence[Instance]) -> list[tuple[Any, ...]]:
-    """What is asked. Raises BadInput for tasks that are not ours: what they take from a score is not known here."""
+    """The arguments of requests. Raises BadInput for tasks that are not ours, which may use scores in other ways."""
     for request in requests:
         if not str(request.task_name).startswith("hopscope_"):
             raise BadInput(
@@ -104,7 +108,7 @@ def arguments_of(requests: Sequence[Instance]) -> list[tuple[Any, ...]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command `lm_eval`, with a model more; what cannot be asked is said in one sentence."""
+    """The command `lm_eval` with the model `hopscope`; errors are one sentence and exit code 2."""
     sys.argv[1:] = arguments
     try:
         cli_evaluate()

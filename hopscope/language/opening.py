@@ -1,16 +1,13 @@
-"""From a name to a model that can be asked: `smollm2`, a folder, a GGUF file, a hub name, an address, `known:…`."""
+"""Open a backend by name: `smollm2`, a folder, a GGUF file, a hub name, an address, `known:…`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import DTYPES, Backend
 from hopscope.language.backends.known import Known
-
-if TYPE_CHECKING:
-    from hopscope.language.server import Patience
+from hopscope.language.server import Patience
 
 
 def open_backend(
@@ -28,16 +25,16 @@ def open_backend(
     Args:
         name: `known:…` (`hopscope.language.backends.known`), an http(s) address of an OpenAI-compatible endpoint, or
             anything that `hopscope.language.checkpoints.open_model` opens.
-        endpoint_model: the model's name at an endpoint; may be left out where it serves one.
-        first_token: take log-likelihoods at an endpoint from the first token's alternatives.
+        endpoint_model: the model's name at an endpoint; may be omitted if it serves only one.
+        first_token: whether an endpoint's log-likelihoods come from the first token's alternatives.
         dtype: of a model in this process.
-        threads: of a model in this process.
-        timeout: seconds that one request to an endpoint may take; by default 60. An endpoint that answers nothing is
-            given up after four times as long, beside.
-        omit: fields that an endpoint is never sent (`hopscope.language.fields`).
+        threads: for a model in this process.
+        timeout: seconds that one request to an endpoint may take; by default 60. An endpoint that answers nothing for
+            four times as long, plus one request, is given up.
+        omit: fields that are never sent to an endpoint (`hopscope.language.fields`).
 
     Raises:
-        BadInput: there is no such model, or what it needs is not installed.
+        BadInput: there is no such model, an argument is invalid, or a package is missing.
         Unreachable: the endpoint does not answer.
     """
     if dtype not in DTYPES:
@@ -51,15 +48,13 @@ def open_backend(
         return Endpoint(name, endpoint_model, first_token=first_token, omit=omit, patience=patience)
     from hopscope.language.checkpoints import open_model
 
-    opened = open_model(name, dtype=dtype, threads=threads)  # complains first about what is not installed
+    opened = open_model(name, dtype=dtype, threads=threads)  # first, because it reports missing packages
     from hopscope.language.backends.hugging_face import HuggingFace
 
     return HuggingFace(opened)
 
 
 def patience_of(timeout: float | None) -> Patience:
-    """The usual patience, or one whose longest silence is in the same proportion to the time of a request."""
-    from hopscope.language.server import Patience
-
+    """The default patience, with `silence` scaled in proportion if a timeout is given."""
     usual = Patience()
     return usual if timeout is None else Patience(timeout=timeout, silence=timeout * usual.silence / usual.timeout)

@@ -1,7 +1,7 @@
-"""Answers on disk: one line per attempt, appended as they come, so that nothing is ever asked twice.
+"""Answers on disk: one line per attempt, appended as answers arrive, so that nothing is asked twice.
 
-A record is found by its key, a hash of everything that the answer depends on. A line that a kill tore is dropped; a
-batch that was being asked when the process died is asked again, and nothing else.
+A record is found by its key, a hash of everything that the answer depends on. If the process is killed, an incomplete
+last line is dropped, and only the batch that was being asked is asked again.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ Record = dict[str, Any]
 
 
 def key_of(about: Mapping[str, Any]) -> str:
-    """The key of an attempt: sixteen hexadecimal digits of a hash of all that its answer depends on."""
+    """The key of an attempt: sixteen hexadecimal digits of a hash of everything that its answer depends on."""
     text = json.dumps(about, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
-    """A hash of all that a model is given; answers that begin others were scored otherwise once."""
+    """A hash of everything that the model is given.
+
+    Answers that are prefixes of others are marked, because earlier versions scored them differently.
+    """
     given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
     if blank is not None and any(a != b and b.startswith(a) for a in rendered.choices for b in rendered.choices):
         given.append("answers whole")
@@ -36,7 +39,7 @@ def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
 
 
 class Records:
-    """What was said to every attempt, by its key; in a folder, or in memory alone if there is none."""
+    """The answer to every attempt by its key, kept in a folder, or only in memory if there is none."""
 
     def __init__(self, folder: Path | None):
         self.path = folder and folder / NAME
@@ -45,7 +48,13 @@ class Records:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path | None) -> Iterator[Records]:
-        """The records of a folder, to read and to add to. Raises Busy while another process does so; CannotSave."""
+        """A context with the records of a folder.
+
+        Raises:
+            Busy: another process is writing to the folder.
+            CannotSave: the folder cannot be written.
+            Damaged: a line of the file is no record.
+        """
         records = cls(folder)
         if folder is None:
             yield records
@@ -63,12 +72,12 @@ class Records:
                     if not records.said:
                         (folder / ".lock").unlink(missing_ok=True)
         finally:
-            for place in made:  # where nothing was answered, and nobody else wrote meanwhile, nothing is left
+            for place in made:  # remove folders that are still empty
                 with suppress(OSError):
                     place.rmdir()
 
     def load(self) -> None:
-        """Read what is there; a torn last line is cut off."""
+        """Read the file, and cut off an incomplete last line."""
         assert self.path is not None
         if not self.path.is_file():
             return
@@ -81,7 +90,7 @@ class Records:
             file.truncate(end)
 
     def read(self, line: bytes, number: int) -> None:
-        """One line of the file. Raises Damaged if it is no record."""
+        """Read one line of the file. Raises Damaged if it is no record."""
         try:
             record = json_of(line)
             self.said[record["key"]] = record["said"]
@@ -89,7 +98,7 @@ class Records:
             raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error
 
     def add(self, records: Iterable[Record]) -> None:
-        """Keep attempts, safe from a kill when this returns."""
+        """Keep attempts; they are safely on disk when this returns."""
         lines = []
         for record in records:
             self.said[record["key"]] = record["said"]

@@ -1,9 +1,9 @@
-"""HTTP requests to a model server, which are retried after faults for a bounded time.
+"""HTTP requests to a model server, retried after faults for a bounded time.
 
-Faults that servers of language models show: 429 and 5xx, time-outs, connections reset, JSON cut short, an empty list
-of choices, `content: null`. None of them is ever an answer. The client is httpx2 (Pydantic's continuation of httpx,
-which is no longer maintained; openai and huggingface_hub brought it along already). The openai package would retry by
-rules of its own, which see status codes but not answers without content; so we send plain JSON and retry ourselves.
+Typical faults are statuses 429 and 5xx, time-outs, reset connections, truncated JSON, an empty list of choices, and
+`content: null`. None of them counts as an answer. The client is httpx2, Pydantic's continuation of httpx, which is no
+longer maintained; openai and huggingface_hub depend on it already. The openai package retries by its own rules, which
+consider status codes but not answers without content. So we send plain JSON and retry ourselves.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ T = TypeVar("T")
 
 log = logging.getLogger("hopscope")
 
-#: An answer of more bytes than this, packed or unpacked, is not read.
+#: The longest answer in bytes, compressed or not.
 LONGEST = 8 << 20
 
-#: Nor is one of more values: of three bytes, `[],`, Python makes sixty.
+#: The most JSON values in an answer: Python needs sixty bytes for the three bytes `[],`.
 MOST = 1_000_000
 
-#: Stands for the answer of a server that has no such path; one that answers `null` has said something.
+#: The answer of a server that has no such path, as opposed to the answer `null`.
 MISSING = object()
 
-#: After so many seconds without any answer the user is told what we wait for.
+#: Seconds without any answer after which the user is told about the wait.
 TELL = 3.0
 
-#: What a server says when asking again is pointless, and what the user can do about it.
+#: Statuses for which a retry is pointless, and what the user can do.
 FINAL = {
     401: "set HOPSCOPE_API_KEY to a valid key",
     403: "set HOPSCOPE_API_KEY to a key that may use this model",
     404: "check the address, which often ends in /v1, and the model's name",
 }
 
-#: What a 200 may bring instead of JSON, whole, by its media type.
+#: Complete responses of status 200 other than JSON, by media type.
 OTHERS = {"text/event-stream": "a stream, though none was asked for", "text/html": "a page of HTML"}
 
 #: Statuses below 500 after which the same request may succeed.
@@ -60,14 +60,14 @@ PASSING = (408, 409, 425, 429)
 
 
 class NoContent(Unreachable):
-    """The server answers, but without a text; reasoning models do when their tokens are used up before the answer."""
+    """The server answers without text, as reasoning models do if the token limit is reached before the answer."""
 
 
 class Refused(BadInput):
-    """The server does not take the request as it stands.
+    """The server refuses the request in its present form.
 
     Attributes:
-        answer: what it sent, as text, from which it may follow what request it would take.
+        answer: the text of its response, which may name the field that it refuses.
     """
 
     def __init__(self, sentence: str, answer: str):
@@ -79,8 +79,8 @@ class Fault(Exception):
     """One request failed in a way that may pass.
 
     Attributes:
-        after: seconds before which the server does not want to be asked again.
-        empty: whether the server answered in due form, but with `content: null`.
+        after: seconds that the server asks us to wait before the next request.
+        empty: whether the response was well-formed but had `content: null`.
     """
 
     def __init__(self, reason: str, after: float = 0.0, empty: bool = False):
@@ -97,15 +97,15 @@ class WrongForm(Exception):
 class Patience(Settings):
     """How long requests to a server are retried.
 
-    An endpoint that answers nothing at all is given up after at most `silence + timeout` seconds, five minutes by
-    default; a single request that fails while others succeed, after `tries` failures.
+    An endpoint that answers nothing at all is given up after at most `silence + timeout` seconds, which is five minutes
+    by default. A single request that fails while others succeed is given up after `tries` failures.
     """
 
     timeout: float = setting(60.0, "seconds that one request may take", low=0.01)
     silence: float = setting(240.0, "seconds without any answer after which the endpoint is given up", low=0)
     tries: int = setting(50, "failures after which one request is given up", low=1)
     empty: int = setting(8, "answers without content after which one request is given up", low=1)
-    pause: float = setting(0.5, "seconds before the second try; doubled every time", low=0)
+    pause: float = setting(0.5, "seconds before the second try; doubled for each further one", low=0)
     longest: float = setting(8.0, "the longest pause that we choose ourselves, in seconds", low=0)
 
 
@@ -135,15 +135,17 @@ class Server:
             self._loop.close()
 
     def get(self, path: str) -> Any:
-        """The JSON at a path, tried again as long as patience lasts; None if the server has no such path."""
+        """The JSON at a path, with retries; None if the server has no such path. Raises Unreachable or BadInput."""
         return self._ask([("GET", path, None)], lambda _, answer: answer, missing=True)[0]
 
     def post(self, posts: Sequence[tuple[str, Mapping[str, Any]]], read: Callable[[Any, Any], T]) -> list[T]:
-        """What `read` makes of the body and the answer of each (path, body), in their order.
+        """Send each (path, body), and return `read(body, answer)` for each, in order.
 
-        A Fault that `read` raises is tried again like any other.
+        A Fault raised by `read` is retried like any other.
 
-        Raises Unreachable, or BadInput where the server refuses a request for good.
+        Raises:
+            Unreachable: the server did not answer within the allowed retries.
+            BadInput: the server refuses a request.
         """
         return self._ask([("POST", path, body) for path, body in posts], read)
 
@@ -154,7 +156,7 @@ class Server:
         return self._run(self._all([(*request, read, missing) for request in requests]))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Work done on our own thread, so that it can be called from a notebook, and interrupted at once."""
+        """Run a coroutine on our own thread, so that it works in a notebook and can be interrupted at once."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -170,7 +172,7 @@ class Server:
                 return await self._patiently(*request)
 
         try:
-            async with asyncio.TaskGroup() as group:  # the first that gives up stops the others
+            async with asyncio.TaskGroup() as group:  # the first request that is given up stops the others
                 tasks = [group.create_task(one(request)) for request in requests]
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
@@ -197,7 +199,7 @@ class Server:
                 await asyncio.sleep(self._delay(fault, failures, empty))
 
     def _delay(self, fault: Fault, failures: int, empty: int) -> float:
-        """Seconds to wait before the next try. Raises Unreachable where there is to be none."""
+        """Seconds to wait before the next try. Raises Unreachable if the request is given up."""
         rules = self.patience
         chosen = min(rules.longest, rules.pause * 2.0 ** min(failures - 1, 30)) * self._jitter.uniform(0.5, 1.0)
         delay = max(chosen, fault.after)
@@ -210,7 +212,7 @@ class Server:
         if failures >= rules.tries:
             raise Unreachable(f"{self.url} failed {failures} times on one request, last with: {fault}")
         if self._dead or silent + delay > rules.silence:
-            self._dead = True  # until it answers, what else is asked of it is tried once
+            self._dead = True  # until it answers, further requests are tried only once
             wait = f" and wants to be left alone for {duration(fault.after)}" if fault.after > chosen else ""
             raise Unreachable(f"{self.url} has answered nothing for {duration(silent)}{wait} (last: {fault})")
         if silent > TELL and not self._told:
@@ -219,13 +221,13 @@ class Server:
         return delay
 
     async def _once(self, method: str, path: str, body: Any, missing: bool) -> Any:
-        """One try. Raises Fault for what may pass, Unreachable and BadInput for what will not."""
+        """One try. Raises Fault if a retry may succeed, otherwise Unreachable or BadInput."""
         import httpx2
 
         headers = {"Accept-Encoding": "identity"} | self._key.headers
         try:
             async with (
-                asyncio.timeout(self.patience.timeout),  # of the whole answer, also of one that drips
+                asyncio.timeout(self.patience.timeout),  # for the whole answer, even if it arrives in small pieces
                 self._client.stream(method, self.url + path, json=body, headers=headers) as answer,
             ):
                 text = await self._text(answer)
@@ -238,19 +240,19 @@ class Server:
         if answer.status_code != 200:
             raise self._refusal(answer.status_code, answer.headers, text)
         try:
-            found = self._key.hidden(json_of(text, infinities=True, most=MOST))
+            value = self._key.hidden(json_of(text, infinities=True, most=MOST))
         except TooMuch as error:
-            raise Unreachable(f"{self.url} sent an answer of more than {MOST:,} values; no model's has") from error
+            raise Unreachable(f"{self.url} sent an answer of more than {MOST:,} values; no model sends that") from error
         except ValueError as error:
             if kind := OTHERS.get(answer.headers.get("content-type", "").partition(";")[0].strip().lower()):
                 raise WrongForm(kind) from error
             raise Fault("an answer that is no JSON, or is cut short") from error
-        if (status := status_within(found)) is not None:
+        if (status := status_within(value)) is not None:
             raise self._refusal(status, answer.headers, text)
-        return found
+        return value
 
     async def _text(self, answer: httpx2.Response) -> str:
-        """A body, unpacked, as text. Raises Unreachable for one that is too long, or packed otherwise than gzip."""
+        """The decompressed body as text. Raises Unreachable if it is too long, or neither gzip nor deflate."""
         packed = bytearray()
         async for piece in answer.aiter_raw():
             packed += piece
@@ -259,7 +261,7 @@ class Server:
         encoding = answer.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", "", "gzip", "deflate"):
             raise Unreachable(
-                f"{self.url} sent an answer encoded as {visible(encoding[:40])}, though none was asked for"
+                f"{self.url} sent an answer encoded as {visible(encoding[:40])}, though no encoding was requested"
             )
         try:
             data = packed if encoding in ("identity", "") else zlib.decompressobj(47).decompress(packed, LONGEST + 1)
@@ -270,28 +272,29 @@ class Server:
         return data.decode("utf-8", "replace")
 
     def _too_long(self) -> Unreachable:
-        return Unreachable(f"{self.url} sent an answer longer than {LONGEST >> 20} MiB; no model's is")
+        return Unreachable(f"{self.url} sent an answer longer than {LONGEST >> 20} MiB; no model sends that")
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
         """The exception for a status other than 200."""
         said = self._shown(complaint(text))
-        told = f"{self.url} answered {status}{f' ({said})' if said else ''}"
+        sentence = f"{self.url} answered {status}{f' ({said})' if said else ''}"
         if status in FINAL:
-            return Unreachable(f"{told}; {FINAL[status]}")
+            return Unreachable(f"{sentence}; {FINAL[status]}")
         if status == 429 and "insufficient_quota" in text:
-            return Unreachable(f"{told}; the account's quota is used up: extend it")
+            return Unreachable(f"{sentence}; the account's quota is used up: extend it")
         if status in PASSING or (status >= 500 and status != 501):
             return Fault(f"{status} {said}".strip(), after=wanted_pause(headers.get("retry-after")))
         if 300 <= status < 400:
-            return Unreachable(f"{told}, a redirect, which we do not follow with a key; give the address that is meant")
-        return Refused(f"{told}; if it refuses a field, --omit leaves that out", self._key.hidden(text))
+            return Unreachable(f"{sentence}, a redirect, which is not followed with a key; give the final address")
+        return Refused(f"{sentence}; if it refuses a field, --omit leaves that out", self._key.hidden(text))
 
     def _shown(self, text: str) -> str:
-        """A server's words for a sentence of ours: without the key, on one line, in at most 200 characters."""
+        """A server's message for one of our sentences: without the key, on one line, at most 200 characters."""
         return visible(" ".join(self._key.hidden_in_words(text).split()))[:200]
 
 
 def client(in_flight: int) -> httpx2.AsyncClient:
+    """An HTTP client with so many connections, which follows no redirects. Raises BadInput if httpx2 is missing."""
     try:
         import httpx2
     except ImportError as error:
@@ -301,11 +304,11 @@ def client(in_flight: int) -> httpx2.AsyncClient:
 
 
 def checked(url: str) -> str:
-    """An address as we keep it: without a slash at its end, and without secrets."""
+    """An endpoint's address without a final slash. Raises BadInput if it is no address, or holds secrets."""
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket without its other
+    except ValueError:  # a port that is no number, or an unmatched bracket
         known = False
     if not known:
         raise BadInput(f"an endpoint's address looks like http://127.0.0.1:8080/v1; got {url!r}")
@@ -315,7 +318,7 @@ def checked(url: str) -> str:
 
 
 def wanted_pause(header: str | None) -> float:
-    """Seconds that a Retry-After header asks for: it holds seconds or a date (RFC 9110, 10.2.3)."""
+    """Seconds that a Retry-After header asks for; it has seconds or a date (RFC 9110, 10.2.3)."""
     if not header:
         return 0.0
     try:
@@ -328,9 +331,9 @@ def wanted_pause(header: str | None) -> float:
 
 
 def status_within(answer: Any) -> int | None:
-    """The status that gateways put into an answer of status 200 when what is behind them fails; None if there is none.
+    """The error status inside an answer of status 200, which gateways send if the server behind them fails.
 
-    An error without one is a refusal.
+    None if there is no error; 400 for an error without a status.
     """
     error = answer.get("error") if isinstance(answer, Mapping) and not answer.get("choices") else None
     if not error:
@@ -340,7 +343,7 @@ def status_within(answer: Any) -> int | None:
 
 
 def complaint(text: str) -> str:
-    """The sentence in a server's error."""
+    """The message in a server's error; empty for a page of HTML."""
     try:
         error = json_of(text, most=MOST)["error"]
         said = error["message"] if isinstance(error, dict) else error

@@ -1,8 +1,8 @@
 """Extract the answer from a model's text, without its reasoning and without text after the end of its turn.
 
-Reasoning models put thoughts before the answer, some servers leave them in the text (lm-eval #3145), and a chat
-template may open them in the prompt, so that a text holds their end alone. A turn's end that is not the end of text is
-written as text by servers that do not know it (lighteval #196).
+Reasoning models write thoughts before the answer. Some servers leave them in the text (lm-eval #3145). A chat template
+may open them in the prompt, so that a text only contains their end. A token that ends the turn but not the text is
+written out as text by servers that do not know it (lighteval #196).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hopscope.core.settings import BadInput
 
 log = logging.getLogger("hopscope")
 
-#: How thoughts begin and end: DeepSeek and Qwen, others alike, Mistral, Kimi, gpt-oss.
+#: Tags that open and close thoughts: DeepSeek and Qwen, similar models, Mistral, Kimi, gpt-oss.
 THOUGHTS = {
     "<think>": "</think>",
     "<thinking>": "</thinking>",
@@ -27,17 +27,17 @@ THOUGHTS = {
     "◁think▷": "◁/think▷",
     "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
 }
-#: How turns end: ChatML, Llama 3, Gemma, Phi, gpt-oss, Llama 2, GPT-2.
+#: Texts that end a turn: ChatML, Llama 3, Gemma, Phi, gpt-oss, Llama 2, GPT-2.
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>", "<|return|>", "</s>", "<|endoftext|>")
 
 
 class Completion(str):
-    """A text that a model wrote, as its answer is read from it.
+    """The answer in a text that a model generated.
 
     Attributes:
-        thoughts: what it wrote before the answer; a text whose thoughts do not end is empty.
-        finish_reason: why it ended, in the words of the OpenAI protocol: `stop`, `length`; empty if not known.
-        left_out: names of fields that were asked for, and that the server would not take.
+        thoughts: the reasoning before the answer; if it does not end, the answer is empty.
+        finish_reason: why the text ended, as in the OpenAI protocol: `stop` or `length`; empty if unknown.
+        left_out: names of request fields that the server refused.
     """
 
     thoughts: str
@@ -51,7 +51,7 @@ class Completion(str):
 
     @property
     def said(self) -> dict[str, str | list[str]]:
-        """As a record keeps it: what is not known, or did not happen, is left out."""
+        """The entry of a record: `text`, and the attributes that are not empty."""
         more: dict[str, str | list[str]] = {
             "finish_reason": self.finish_reason,
             "thoughts": self.thoughts,
@@ -61,7 +61,7 @@ class Completion(str):
 
 
 def completion(text: str, finish_reason: str = "", thoughts: str = "", stop: Sequence[str] = ()) -> Completion:
-    """The answer in a text: behind its thoughts, before the turn's end and the first stop text.
+    """The answer in a text: after its thoughts, before the end of the turn and the first stop text.
 
     >>> said = completion("<think>1 or 2?</think>2<|im_end|>")
     >>> str(said), said.thoughts
@@ -74,12 +74,12 @@ def completion(text: str, finish_reason: str = "", thoughts: str = "", stop: Seq
 
 
 def said_of(text: str) -> dict[str, Any]:
-    """A text as a record keeps it, with how it came about where the backend says so."""
+    """The entry of a record for a text; a `Completion` has further entries."""
     return text.said if isinstance(text, Completion) else {"text": text}
 
 
 def apart(text: str) -> tuple[str, str]:
-    """The reasoning in a text, and the answer after it; reasoning that does not end takes the rest of the text."""
+    """The reasoning in a text, and the answer after it. Reasoning that does not end takes the rest of the text."""
     for begin, end in THOUGHTS.items():
         if end in text:
             inner, _, answer = text.rpartition(end)
@@ -92,12 +92,12 @@ def apart(text: str) -> tuple[str, str]:
 
 
 def cut_off(said: Mapping[str, Any]) -> bool:
-    """Whether an answer came to no end: the limit of tokens was reached, or all of it is thoughts."""
+    """Whether an answer was cut off: it reached the token limit, or consists only of thoughts."""
     return said.get("finish_reason") == "length" or (bool(said.get("thoughts")) and not said["text"])
 
 
 class Habits:
-    """Counts over an evaluation of how a model's texts ended and what they contain."""
+    """Counts over an evaluation: how a model's texts ended, and what they contain."""
 
     def __init__(self) -> None:
         self.n = self.unfinished = self.thought = 0
@@ -106,7 +106,7 @@ class Habits:
         self.first = ""
 
     def note(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """The answers to one question more."""
+        """Count the answers to a further question."""
         for said in answers:
             reason, thoughts = said.get("finish_reason", ""), said.get("thoughts", "")
             self.first = self.first or str(said.get("text", ""))
@@ -118,13 +118,13 @@ class Habits:
 
     @property
     def row(self) -> dict[str, Any]:
-        """As columns of a table."""
+        """The counts as columns of a table."""
         reasons = json.dumps(dict(sorted(self.finish_reasons.items())))
         left_out = json.dumps(sorted(self.left_out))
         return {"finish_reasons": reasons, "thoughts": self.thought, "cut_off": self.unfinished, "left_out": left_out}
 
     def check(self, model: str, accepted: int) -> None:
-        """Warn of texts of which none was read as an answer. Raises BadInput where none came to its end."""
+        """Warn if no text is acceptable, or some were cut off. Raises BadInput if all were cut off."""
         within = " in their thoughts" if self.thought else ""
         if self.n and self.unfinished == self.n:
             raise BadInput(
@@ -143,5 +143,5 @@ class Habits:
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
-    """The text before its first stop text; some servers keep it, others do not know `stop`."""
+    """The text before its first stop text, because some servers include it, and others ignore `stop`."""
     return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]

@@ -1,4 +1,4 @@
-"""Transformers, after the GPT-2 recipe, whose activations are read and replaced by function arguments."""
+"""Transformers after the GPT-2 recipe, whose activations are read and replaced by arguments of the forward pass."""
 
 from hopscope.models.transformer import Architecture, Cache, Transformer
 

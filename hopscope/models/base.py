@@ -1,9 +1,9 @@
-"""What a model must offer, so that it can be trained, resumed, loaded, drawn, watched and searched for circuits.
+"""The interface of models: what training, resuming, loading, drawing and the circuit search need.
 
 A model is a file with two classes: its shape, a frozen dataclass of settings that builds it, and the module itself.
-Activations are read (`cache=`) and replaced (`replace=`) by arguments of the forward pass, by TransformerLens' names.
-The pattern of layer l, where it has heads, is `blocks.l.attn.hook_pattern`, (batch, head, query, key): it is all that
-clamps, measures and the circuit search need of attention.
+Activations are read (`cache=`) and replaced (`replace=`) by arguments of the forward pass. They have TransformerLens'
+names. The attention pattern of layer l is `blocks.l.attn.hook_pattern`, (batch, head, query, key); clamps, measures and
+the circuit search need nothing else of attention.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hopscope.core.settings import BadInput, Variant
 from hopscope.models.attention.base import Attention
 from hopscope.tasks.base import Task
 
-#: What an activation is replaced by: a tensor that broadcasts to it, or a function of the actual one.
+#: The replacement of an activation: a tensor that broadcasts to it, or a function of the actual activation.
 Replacement = Tensor | Callable[[Tensor], Tensor]
 Replacements = Mapping[str, Replacement]
 
@@ -31,7 +31,7 @@ ATTENTION_NAMES = ("q", "k", "v", "pattern", "z")
 
 
 class Cache(dict[str, Tensor]):
-    """Activations of one forward by name; `cache["pattern", 1]` is short for `cache["blocks.1.attn.hook_pattern"]`."""
+    """Activations of a forward pass by name; `cache["pattern", 1]` means `cache["blocks.1.attn.hook_pattern"]`."""
 
     def __getitem__(self, key: str | tuple[str, int]) -> Tensor:
         if isinstance(key, tuple):
@@ -41,7 +41,13 @@ class Cache(dict[str, Tensor]):
 
 
 class Tap:
-    """Reads and replaces the activations of one forward, by name. `Tap()` does neither."""
+    """Reads and replaces activations of one forward pass by name. `Tap()` does neither.
+
+    Args:
+        replace: replacements by name.
+        keep: names of the activations to keep, after replacement, in `kept`.
+        prefix: of these names in the whole model.
+    """
 
     def __init__(self, replace: Replacements | None = None, keep: Iterable[str] = (), prefix: str = ""):
         self.replace = {} if replace is None else replace
@@ -51,11 +57,11 @@ class Tap:
 
     @property
     def names(self) -> frozenset[str]:
-        """What is read or replaced."""
+        """The activations that are read or replaced."""
         return self.keep.union(self.replace)
 
     def within(self, block: int) -> Tap | None:
-        """The part that concerns one block, under names local to it; None if there is nothing to do there."""
+        """The tap of one block, with names local to the block; None if nothing is read or replaced there."""
         prefix = f"blocks.{block}."
         replace = {name.removeprefix(prefix): new for name, new in self.replace.items() if name.startswith(prefix)}
         keep = [name.removeprefix(prefix) for name in self.keep if name.startswith(prefix)]
@@ -71,13 +77,13 @@ class Tap:
 
 
 def passes(tap: Tap | None, name: str, actual: Tensor) -> Tensor:
-    """The activation, as the tap leaves it."""
+    """The activation after a tap has read and replaced it; unchanged if there is no tap."""
     return actual if tap is None else tap(name, actual)
 
 
 @dataclass(frozen=True)
 class Shape(Variant, ABC):
-    """The settings of a model: all but the widths that the task dictates. One that has no layers of heads says 0."""
+    """The settings of a model, except widths that the task determines. Models without attention set layers to 0."""
 
     n_layers = 0
     n_heads = 0
@@ -87,20 +93,20 @@ class Shape(Variant, ABC):
 
     @abstractmethod
     def build(self, task: Task, generator: torch.Generator | None = None) -> Model:
-        """A model for a task, its weights drawn by the generator; without one they wait for `load_state_dict`."""
+        """A model for a task. The generator draws its weights; without one, load them with `load_state_dict`."""
 
     def tokens_of(self, task: Task) -> int:
-        """How many different tokens a task has, for a model that reads tokens. Raises BadInput for one of vectors."""
+        """The size of a task's vocabulary, for a model that reads tokens. Raises BadInput for a task of vectors."""
         if task.d_vocab is None:
             raise BadInput(f"{self.name()} reads tokens, and {task.name()} has vectors; choose a task of tokens")
         return task.d_vocab
 
     def resolved(self, task: Task) -> Self:
-        """The same shape with every default that depends on another setting, or on the task, worked out."""
+        """The same shape with explicit values for defaults that depend on the task or on other settings."""
         return self
 
     def check_head(self, layer: int, head: int, of: str) -> None:
-        """Raise BadInput where there is no such head of no such layer; `of` says whose they are."""
+        """Raise BadInput if there is no such layer or no such head in it; `of` names the model in the message."""
         for word, number, there in (("layer", layer, self.n_layers), ("head", head, self.n_heads)):
             if number >= there:
                 raise BadInput(f"{of}: the last {word} is {there - 1}, counted from 0; got {number}")
@@ -112,21 +118,21 @@ class Shape(Variant, ABC):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it has a rule of attention whose updates differ from one another (`Model.begin_update`)."""
+        """Whether its rule of attention alternates between kinds of updates (`Model.begin_update`)."""
         rule: Attention | None = getattr(self, "rule", None)
         return rule is not None and rule.takes_turns
 
     def null_pattern(self, task: Task) -> str:
-        """The pattern of a head that does nothing: by default the task's."""
+        """The name of the pattern of a head that does nothing; by default the task's."""
         return task.null_pattern
 
 
 class Ruled(nn.Module):
-    """A layer of heads under a rule of attention.
+    """A layer of heads with a rule of attention.
 
     Attributes:
-        rule: the variant.
-        drawn: what it drew for the update that is being computed; else nothing.
+        rule: the attention variant.
+        drawn: random tensors of the rule for the current update; empty outside of updates.
     """
 
     def __init__(self, rule: Attention):
@@ -136,10 +142,10 @@ class Ruled(nn.Module):
 
 
 class Model(nn.Module, ABC):
-    """A module whose forward reads and replaces activations by name.
+    """A module whose forward pass reads and replaces activations by name.
 
     Attributes:
-        architecture: the settings that it was built from.
+        architecture: the settings from which it was built.
     """
 
     architecture: Shape
@@ -147,7 +153,7 @@ class Model(nn.Module, ABC):
     @property
     @abstractmethod
     def activation_names(self) -> list[str]:
-        """Names that `replace` and `cache` know, in the order of the forward pass."""
+        """The names for `replace` and `cache`, in the order of the forward pass."""
 
     @abstractmethod
     def forward(
@@ -162,42 +168,42 @@ class Model(nn.Module, ABC):
 
         Args:
             inputs: features (float, batch position d_input) or tokens (int, batch position).
-            replace: by name, what activations are replaced by, before anything reads them: a tensor that broadcasts
-                to the activation, or a pure function of it.
-            cache: True, or names: return `(outputs, Cache)` with these activations, as replaced.
-            at: the positions to read off.
+            replace: replacements of activations by name, made before anything reads them: a tensor that broadcasts to
+                the activation, or a pure function of it.
+            cache: True for all activations, or names: return `(outputs, Cache)` with these, after replacement.
+            at: the positions of the outputs; None for all.
 
         Raises:
-            BadInput: a name is none of `activation_names`, or the sequence is longer than the model's.
+            BadInput: a name is not in `activation_names`, or the sequence is longer than the model supports.
         """
 
-    #: Whether `forward(start_at_layer=l)` takes the residual stream before layer l in place of inputs, and
-    #: `forward(stop_at_layer=l)` returns it in place of outputs.
+    #: Whether `forward(start_at_layer=l)` takes the residual stream before layer l instead of inputs, and
+    #: `forward(stop_at_layer=l)` returns it instead of outputs.
     starts_at_layers: bool = False
 
     def unrolled(self) -> Model:
-        """The model that computes the same and has weights of its own in every layer; itself, if it has no loops."""
+        """A model that computes the same with separate weights for every layer; itself if it has no loops."""
         return self
 
     def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:
-        """What the model would put out if this residual stream were its last. For losses at every layer."""
+        """The outputs if the given residual stream were that after the last layer. For losses at every layer."""
         raise BadInput(
             f"a {type(self).__name__} has no residual stream to read answers off; leave deep-supervision at 0"
         )
 
     def begin_update(self, step: int, n: int, random: torch.Generator) -> None:
-        """Let rules of attention that take turns draw for the update after `step` others.
+        """Draw the random tensors of rules of attention that alternate between kinds of updates.
 
         Args:
             step: updates made so far.
-            n: sequences in its batch.
-            random: seeded for this update, so that a resumed run draws alike.
+            n: sequences in the batch.
+            random: seeded for this update, so that a resumed run draws the same.
         """
         for layer in self.layers_with_rules():
             layer.drawn = layer.rule.drawn(step, n, random)
 
     def end_update(self, step: int) -> None:
-        """Answer as a trained model does again, and drop gradients of weights that they leave alone in this update."""
+        """Remove these random tensors, and the gradients of weights that this update does not train."""
         rules = {layer.rule for layer in self.layers_with_rules()}
         for layer in self.layers_with_rules():
             layer.drawn = {}
@@ -210,15 +216,15 @@ class Model(nn.Module, ABC):
         return [part for part in self.modules() if isinstance(part, Ruled)]
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
-        """Kernels of ours with which it is trained in a dtype, with their versions: bits of a run depend on them."""
+        """Our own kernels used in training with a dtype, and their versions, because a run's bits depend on them."""
         return {}
 
     def compile_parts(self) -> None:
-        """Compile what takes the time."""
+        """Compile the parts that take most of the time."""
         self.compile()
 
     def tap(self, replace: Replacements | None, cache: bool | Iterable[str]) -> Tap:
-        """What reads and replaces in one forward. Raises BadInput for a name that is none of `activation_names`."""
+        """The tap of one forward pass. Raises BadInput for a name that is not in `activation_names`."""
         known = self.activation_names
         keep = [] if cache is False else known if cache is True else list(cache)
         for name in [*(replace or {}), *keep]:
@@ -228,26 +234,26 @@ class Model(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are; of a model that has none, where its buffers are, or the processor."""
+        """The device of the weights; for a model without weights, that of its buffers, or the CPU."""
         return next(itertools.chain(self.parameters(), self.buffers()), torch.empty(0)).device
 
     @property
     def n_parameters(self) -> int:
-        """Number of trained numbers."""
+        """The number of trained parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 class TappedModel(Model):
-    """A model whose pass is one function, `outputs`, of its inputs and of what reads and replaces on the way."""
+    """A model whose forward pass is one function, `outputs`, of its inputs and a tap."""
 
     @abstractmethod
     def outputs(self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None, at: slice | None) -> Tensor:
         """Outputs at every position, or at the positions `at`; every activation goes through `passes(tap, name, …)`.
 
         Args:
-            inputs: as those of `forward`.
-            tap: None where nothing is read or replaced, so that what nobody asks for need not be made.
-            at: the positions to read off.
+            inputs: as in `forward`.
+            tap: None if nothing is read or replaced; activations that only a tap needs can then be skipped.
+            at: the positions of the outputs; None for all.
         """
 
     def forward(
@@ -265,7 +271,7 @@ class TappedModel(Model):
 
 @contextmanager
 def at_rest(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while; each part is then in the mode that it was in."""
+    """A context in evaluation mode, without dropout; afterwards every part is in its previous mode."""
     training = [part for part in model.modules() if part.training]
     model.eval()
     try:

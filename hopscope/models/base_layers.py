@@ -1,6 +1,6 @@
-"""A transformer's layers: LayerNorm, attention, MLP, and the block that they make up (Radford et al., 2019).
+"""The layers of a transformer: LayerNorm, attention, MLP, and the block that combines them (Radford et al., 2019).
 
-Attention is written out, for the pattern is the thing studied; compiled it outruns the fused kernels on CPU
+Attention is not fused, because its pattern is what is studied. Compiled, it is faster than fused kernels on a CPU
 (docs/performance.md).
 """
 
@@ -20,7 +20,7 @@ from hopscope.models.positions.base import Positions
 
 
 class Sizes(Protocol):
-    """What a layer asks of a transformer's shape."""
+    """The settings of a transformer that a layer needs."""
 
     @property
     def n_heads(self) -> int:
@@ -32,11 +32,11 @@ class Sizes(Protocol):
 
     @property
     def layer_norm(self) -> bool:
-        """Whether sublayers normalise what they read."""
+        """Whether sublayers normalise their inputs."""
 
     @property
     def mlp(self) -> bool:
-        """Whether there is an MLP."""
+        """Whether layers have an MLP."""
 
     @property
     def head_width(self) -> int:
@@ -60,19 +60,19 @@ class LayerNorm(nn.Module):
         self.b = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x: Float[Tensor, "*batch d_model"], tap: Tap | None = None) -> Float[Tensor, "*batch d_model"]:
-        """With a tap, which only the final norm gets, `hook_normalized` is what stands before scale and shift."""
+        """Normalise the last dimension. Only the final norm gets a tap, for x before scale and shift."""
         name = "ln_final.hook_normalized"
         normalized = None if tap is None else tap(name, F.layer_norm(x, self.w.shape, eps=1e-5))
         if normalized is not None and tap is not None and name in tap.replace:
             return normalized * self.w + self.b
-        return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # so that reading does not change a bit
+        return F.layer_norm(x, self.w.shape, self.w, self.b, eps=1e-5)  # the same bits, whether it is read or not
 
 
 class AttentionLayer(Ruled):
-    """All heads of a layer: projections in and out around a rule of attention.
+    """All heads of a layer: input projections, a rule of attention, and the output projection.
 
-    The projections of all heads are one parameter, `W_QKV`, so that they are one matrix product; `W_Q`, `W_K`,
-    `W_V` are its parts, `(n_heads, d_model, d_head)`, and `W_O` is `(n_heads, d_head, d_model)`.
+    The input projections of all heads are one parameter, `W_QKV`, and one matrix product. `W_Q`, `W_K` and `W_V` are
+    its parts, `(n_heads, d_model, d_head)`; `W_O` is `(n_heads, d_head, d_model)`.
     """
 
     def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
@@ -92,7 +92,7 @@ class AttentionLayer(Ruled):
 
     @property
     def own(self) -> Own:
-        """The variant's own parameters, and what it drew for this update."""
+        """The variant's own parameters, and its random tensors for the current update."""
         return {**self.variant, **self.drawn} if self.drawn else self.variant
 
     def forward(
@@ -102,19 +102,19 @@ class AttentionLayer(Ruled):
         tap: Tap | None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """What the layer adds to the stream; `tokens` are the model's inputs, for rules that read them."""
+        """What the layer adds to the residual stream; `tokens` are the model's inputs, for rules that read them."""
         q, k, v = self.projected(x, tap)
         pattern, v = self.rule.attend(q, k, v, self.allowed(mask, tokens), self.own)
         results, weight = self.read_out(passes(tap, "attn.hook_pattern", pattern), v, x, tap)
         return F.linear(results, weight.T, self.b_O)
 
     def projected(self, x: Float[Tensor, "batch position d_model"], tap: Tap | None = None) -> tuple[Heads, ...]:
-        """Queries, keys and values of every head, with their positions."""
-        weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: this order costs least to copy
+        """Queries, keys and values of every head, with position codes applied."""
+        weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: the cheapest order to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = (apart(each.transpose(1, 2)) for each in heads.unbind(2))  # each: batch head position d_head
         v = self.rule.values(v, x, self.b_QKV[2], self.own)
-        if tap is not None:  # TransformerLens keeps q, k, v, z as batch position head d_head
+        if tap is not None:  # in TransformerLens q, k, v, z are batch position head d_head
             q, k, v = (
                 tap(f"attn.hook_{n}", a.transpose(1, 2)).transpose(1, 2) for n, a in (("q", q), ("k", k), ("v", v))
             )
@@ -124,21 +124,21 @@ class AttentionLayer(Ruled):
         return q, k, v
 
     def allowed(self, mask: Float[Tensor, "query key"], tokens: Shaped[Tensor, "batch position ..."] | None) -> Mask:
-        """What is added to scores: the mask, with what positions and tokens say."""
+        """What is added to attention scores: the mask, changed by position codes and by rules that read tokens."""
         allowed: Tensor = self.code.bias(self.positions, mask)
         return allowed if tokens is None else self.rule.masked(allowed, tokens, len(self.W_Q))
 
     def read_out(
         self, pattern: Pattern, v: Heads, x: Float[Tensor, "batch query d_model"], tap: Tap | None = None
     ) -> tuple[Float[Tensor, "batch query result"], Float[Tensor, "result d_model"]]:
-        """What heads mix of their values, side by side, and the matrix by which it is written to the stream."""
+        """The concatenated results of heads, pattern times values, and the matrix that writes them to the stream."""
         z = passes(tap, "attn.hook_z", (pattern.to(v.dtype) @ v).transpose(1, 2))  # batch position head d_head
         results, weight = self.rule.read_out(z, x, self.W_O, self.own)
         return results.flatten(2), weight.flatten(0, -2)
 
 
 class MLP(nn.Module):
-    """Two layers with a GELU between, in GPT-2's tanh form; weights `(d_in, d_out)` as in TransformerLens."""
+    """Two linear layers with GPT-2's tanh form of GELU between; weights are `(d_in, d_out)` as in TransformerLens."""
 
     def __init__(self, d_model: int, d_mlp: int):
         super().__init__()
@@ -153,7 +153,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """One layer: attention, then (perhaps) an MLP, each adding to the residual stream."""
+    """One layer: attention, then an optional MLP; each adds to the residual stream."""
 
     def __init__(self, architecture: Sizes, layer: int, code: Positions, n_positions: int):
         super().__init__()
@@ -170,7 +170,7 @@ class Block(nn.Module):
         tap: Tap | None = None,
         tokens: Shaped[Tensor, "batch position ..."] | None = None,
     ) -> Float[Tensor, "batch position d_model"]:
-        """The stream behind the layer."""
+        """The residual stream after the layer."""
         resid = passes(tap, "hook_resid_pre", resid)
         resid = resid + passes(tap, "hook_attn_out", self.attn(self.ln1(resid), mask, tap, tokens))
         return self.transformed(resid, tap)
@@ -178,7 +178,7 @@ class Block(nn.Module):
     def transformed(
         self, resid: Float[Tensor, "batch position d_model"], tap: Tap | None = None
     ) -> Float[Tensor, "batch position d_model"]:
-        """The stream behind the MLP, where there is one."""
+        """The residual stream after the MLP, if there is one."""
         if self.mlp is not None and self.ln2 is not None:
             resid = passes(tap, "hook_resid_mid", resid)
             resid = resid + passes(tap, "hook_mlp_out", self.mlp(self.ln2(resid)))
@@ -186,8 +186,8 @@ class Block(nn.Module):
 
 
 def mask_of(n_positions: int, causal: bool) -> Float[Tensor, "query key"]:
-    """What is added to scores: 0 where a key is seen, −∞ where it is not."""
+    """What is added to attention scores: 0 where a query may attend to a key, −∞ elsewhere."""
     mask = torch.zeros(n_positions, n_positions)
-    if mask.is_meta or not causal:  # who only counts numbers need not load PyTorch's compiler, which meta tensors take
+    if mask.is_meta or not causal:  # masking a meta tensor would load PyTorch's compiler, only to count parameters
         return mask
     return mask.masked_fill(torch.ones(mask.shape, dtype=torch.bool).triu(1), -torch.inf)

@@ -1,9 +1,9 @@
-"""Initial weights with which a transformer's first layer attends to the position before; its architecture stays.
+"""Initial weights with which the first layer attends to the previous position; the architecture is unchanged.
 
-The position code of Musat (ICLR 2025, section 6) turns by a fixed rotation from one position to the next, as RoPE's do
-(Su et al., 2021). So a head attends to the position before if its keys read the code out of the residual stream and its
-queries read it turned back by one step: q·k is then a sum of cos ω(distance − 1). Both are matrices that training
-could have found; here they are where it begins.
+The position code of Musat (ICLR 2025, section 6) rotates by a fixed angle from one position to the next, as in RoPE (Su
+et al., 2021). A head attends to the previous position if its keys read the code from the residual stream, and its
+queries read the code rotated back by one step: q·k is then a sum of cos ω(distance − 1). Training could have learned
+both matrices; here it starts from them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hopscope.core.settings import BadInput
 from hopscope.models.base_layers import Sizes
 from hopscope.tasks.base import Task
 
-#: What the setting is, for `--help`.
+#: The setting's description, for `--help`.
 LOOK_BACK = (
-    "layer 0 begins with attention to the position before: its W_Q and W_K read the inputs' position code, W_Q one "
-    "step back, so that scores start near this times Σ cos ω(distance − 1); 0: as drawn"
+    "initialise layer 0 to attend to the previous position: W_Q and W_K read the inputs' position code, W_Q one step "
+    "back, so that scores start near this times Σ cos ω(distance − 1); 0: weights as drawn"
 )
-SEEN = 256  # sequences by which the length of the residual stream is measured
+SEEN = 256  # sequences on which the length of the residual stream is measured
 
 
 def check_look_back(gain: float, shape: Sizes, task: Task) -> None:
-    """Raise BadInput where a gain is asked for and inputs carry no position code, or widths do not hold it."""
+    """Raise BadInput for a gain other than 0 if inputs carry no position code, or if widths are too small for it."""
     if not gain:
         return
     features = task.position_features()
@@ -47,9 +47,9 @@ def look_back(
     shape: Sizes,
     task: Task,
 ) -> None:
-    """Replace the first columns of every head's W_Q and W_K, of `W_QKV`; what else was drawn stays as it is.
+    """Replace the first columns of every head's W_Q and W_K in `projections` (`W_QKV`), in place.
 
-    LayerNorm centres the stream and divides it by its length, which differs a little from token to token: scores are
+    LayerNorm centres the stream and divides it by its length, which differs slightly between tokens. Scores are
     `gain · Σ cos ω(distance − 1)` at the mean length.
     """
     device = embedding.device

@@ -1,11 +1,12 @@
-"""A block without what nothing reads: what a pass may leave out that is asked for its answers, and for little else.
+"""A block without computations whose results are not used, for passes that only need the outputs.
 
-- Queries and keys, where a pattern is replaced whatever it was (`Blind`).
-- Attention, where what it adds to the stream is given.
-- All positions of the last layer that are not read off.
-- What copies of the sequences share up to a pattern by which they part (`Parting`).
+It skips
+- queries and keys, if a replacement does not depend on the pattern (`Blind`);
+- attention, if its output is replaced by a tensor;
+- positions of the last layer that are not read off;
+- repeated computations before the pattern at which copies of a sequence start to differ (`Parting`).
 
-Fewer numbers are added up in another order: last digits may differ from those of `Block`, which computes everything.
+Sums over fewer numbers are taken in another order, so the last digits may differ from those of `Block`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ AFTER_PATTERN = ("attn.hook_z", WRITTEN, "hook_resid_mid", "hook_mlp_out", "hook
 
 @dataclass(frozen=True)
 class Blind:
-    """A replacement that does not look at what it replaces, but for shape and number format.
+    """A replacement that depends only on shape and dtype of the activation, not on its values.
 
     Attributes:
-        make: the replacement, given a tensor of that shape, whatever it holds.
+        make: makes the replacement from a tensor of that shape and dtype with arbitrary values.
     """
 
     make: Callable[[Tensor], Tensor]
@@ -41,11 +42,11 @@ class Blind:
 
 @dataclass(frozen=True)
 class Parting:
-    """A replacement of a pattern by which copies of sequences part: all before it is computed once for each sequence.
+    """The first replacement that differs between copies of a sequence; all before it is computed once per sequence.
 
     Attributes:
-        make: the replacement, given the pattern of every copy; it may be `Blind`.
-        of: of which sequence each copy is, by number.
+        make: makes the replacement from the patterns of all copies; it may be `Blind`.
+        of: for each copy, the index of its sequence.
     """
 
     make: Callable[[Tensor], Tensor]
@@ -56,7 +57,7 @@ class Parting:
 
 
 def spared(block: Block, resid: Stream, mask: Tensor, tap: Tap, tokens: Tensor | None, at: slice | None) -> Stream:
-    """The stream behind a block, at the positions `at`; the other arguments are those of `Block`."""
+    """The residual stream after a block, at the positions `at`; other arguments are those of `Block`."""
     if at is not None and asked(tap, *AFTER_PATTERN):
         return spared(block, resid, mask, tap, tokens, None)[:, at]
     resid = tap("hook_resid_pre", resid)
@@ -68,7 +69,7 @@ def spared(block: Block, resid: Stream, mask: Tensor, tap: Tap, tokens: Tensor |
     new = tap.replace.get(PATTERN)
     onto = onto[new.of] if isinstance(new, Parting) else onto
     if rows == at and not asked(tap, WRITTEN) and onto.dtype == results.dtype == attn.b_O.dtype:
-        added = (onto + attn.b_O).flatten(0, 1).addmm_(results.flatten(0, 1), weight)  # spares a pass over memory
+        added = (onto + attn.b_O).flatten(0, 1).addmm_(results.flatten(0, 1), weight)  # saves a pass over memory
         return block.transformed(added.view(onto.shape), tap)
     written = tap(WRITTEN, F.linear(results, weight.T, attn.b_O))
     return block.transformed(onto + (written if rows == at else written[:, at]), tap)
@@ -77,7 +78,7 @@ def spared(block: Block, resid: Stream, mask: Tensor, tap: Tap, tokens: Tensor |
 def mixed(
     attn: AttentionLayer, x: Stream, mask: Tensor, tap: Tap, tokens: Tensor | None, at: slice | None
 ) -> tuple[Float[Tensor, "batch query result"], Float[Tensor, "result d_model"]]:
-    """What heads mix of their values at some positions, and the matrix by which it is written to the stream."""
+    """`AttentionLayer.read_out` at the positions `at`; None for all."""
     here = slice(None) if at is None else at
     rows = slice(None) if asked(tap, PATTERN) else here
     new = tap.replace.get(PATTERN)
@@ -94,7 +95,7 @@ def mixed(
 
 
 def unread(attn: AttentionLayer, x: Stream, tap: Tap) -> tuple[Pattern, Heads]:
-    """A pattern of the right shape that says nothing, and the values: no query meets a key."""
+    """A pattern of zeros in the right shape, and the values, without computing queries and keys."""
     n, length, n_heads = *x.shape[:2], len(attn.W_V)
     v = F.linear(x, attn.W_V.transpose(1, 2).flatten(0, 1), attn.b_QKV[2].flatten())
     v = attn.rule.values(v.unflatten(-1, (n_heads, -1)).transpose(1, 2), x, attn.b_QKV[2], attn.own)
@@ -103,5 +104,5 @@ def unread(attn: AttentionLayer, x: Stream, tap: Tap) -> tuple[Pattern, Heads]:
 
 
 def asked(tap: Tap, *names: str) -> bool:
-    """Whether one of these activations is read or replaced."""
+    """Whether a tap reads or replaces one of these activations."""
     return not tap.names.isdisjoint(names)

@@ -1,10 +1,10 @@
 """A pre-LayerNorm transformer after the GPT-2 recipe (Radford et al., 2019; Musat, ICLR 2025, section 7.1).
 
-- Vectors or tokens in; answers read off at chosen positions.
+- Inputs are vectors or tokens; outputs are read off at chosen positions.
 - Activations have TransformerLens' names. They are read (`cache=`) and replaced (`replace=`) by arguments of the
-  forward pass, not by hooks: so a forward with replacements compiles, vmaps, differentiates, and a batch may hold a
-  thousand replacements at once.
-- Its layers are in `base_layers.py`; rules of attention and position codes are files of `attention/` and `positions/`.
+  forward pass, not by hooks. So a pass with replacements works with compile, vmap and autograd, and one batch may hold
+  a thousand different replacements.
+- Layers are in `base_layers.py`. Each rule of attention is a file in `attention/`, each position code in `positions/`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ INIT_STD = 0.02  # GPT-2
 
 @dataclass(frozen=True)
 class Architecture(Shape):
-    """The shape of a transformer, but for the widths that the task dictates. Defaults: docs/contracts.md.
+    """The settings of a transformer, except widths that the task determines. Defaults: docs/contracts.md.
 
-    `attention` and `positions` take a variant's name, with its settings behind it where they are not at default
-    (`rotary(base=100)`), or the variant itself.
+    `attention` and `positions` are a variant, or its name with the settings that differ from the default
+    (`rotary(base=100)`).
+
+    Raises:
+        BadInput: layers are no multiple of `loops`, `d_model` is no multiple of `n_heads` and `d_head` is not given, or
+            there is no such variant.
     """
 
     n_layers: int = setting(4, "number of layers", low=1, high=1024)
@@ -48,32 +52,32 @@ class Architecture(Shape):
     d_mlp: int | None = setting(None, "hidden width of the MLP; default 4 d_model", low=1, high=1 << 20)
     attention: str = setting("softmax", "attention variant, a file of models/attention, with its settings: name(a=1)")
     causal: bool = setting(True, "whether a position sees only itself and earlier ones")
-    layer_norm: bool = setting(True, "whether each sublayer, and the output, normalises what it reads")
+    layer_norm: bool = setting(True, "whether each sublayer, and the output, normalises its input")
     mlp: bool = setting(False, "whether each layer has an MLP; without: attention only")
     init: str = setting(
         "gpt2",
-        "initial weights: gpt2, N(0, 0.02²), less where layers add up; fan_in, even in ±1/√inputs, as PyTorch's "
-        "layers; early_layers, as fan_in, but layer l writes 1/(l+1) as much (ours)",
+        "initial weights: gpt2, N(0, 0.02²), scaled down where a layer writes to the stream; fan_in, uniform in "
+        "±1/√inputs, as in PyTorch's layers; early_layers, as fan_in, but what layer l writes is divided by l+1 (ours)",
         choices=("gpt2", "fan_in", "early_layers"),
     )
     positions: str | None = setting(
         "learned",
-        "position code, a file of models/positions: learned (GPT-2's, beside what inputs say of positions), input "
-        "(what they say, alone), none, rotary(base=100), relative(start='L0 1:4')",
+        "position code, a file of models/positions: learned (GPT-2's, added to positions that inputs carry), input "
+        "(only those that inputs carry), none, rotary(base=100), relative(start='L0 1:4')",
         since="0.2.0",
-        before=None,  # what inputs say or, where they say nothing, learned
+        before=None,  # `default_positions`
     )
     look_back: float = setting(0.0, LOOK_BACK, low=0, since="0.2.0")
     loops: int = setting(
         1,
-        "how many times layers run with the same weights (looped depth); n_layers counts every time",
+        "how often the layers run with the same weights (looped depth); n_layers counts every repetition",
         low=1,
         high=1024,
         since="0.2.0",
     )
 
     def __post_init__(self) -> None:
-        for name in ("attention", "positions"):  # one way to write them
+        for name in ("attention", "positions"):  # the canonical text of a variant
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, str(catalogue.chosen(f"models.{name}", given)))
             elif isinstance(given, Variant):
@@ -88,17 +92,17 @@ class Architecture(Shape):
 
     @property
     def head_width(self) -> int:
-        """d_head, resolved."""
+        """d_head, or its default."""
         return self.d_head or self.d_model // self.n_heads
 
     @property
     def own_layers(self) -> int:
-        """How many layers have weights of their own."""
+        """The number of layers with weights of their own: n_layers / loops."""
         return self.n_layers // self.loops
 
     @property
     def mlp_width(self) -> int:
-        """d_mlp, resolved."""
+        """d_mlp, or its default."""
         return self.d_mlp or 4 * self.d_model
 
     @property
@@ -111,7 +115,10 @@ class Architecture(Shape):
         return self.rule.normalised
 
     def code(self, carried: bool) -> Positions:
-        """The position code; by default, what suits inputs that carry positions, or do not. Raises BadInput."""
+        """The position code, by default `default_positions`. Raises BadInput if it does not fit the inputs.
+
+        `carried` says whether inputs carry positions.
+        """
         code: Positions = catalogue.chosen("models.positions", self.positions or default_positions(carried))
         if code.carried is not None and code.carried != carried:
             raise BadInput(
@@ -130,7 +137,7 @@ class Architecture(Shape):
 
 
 def default_positions(carried: bool) -> str:
-    """The code of a model that names none."""
+    """The default position code, by whether inputs carry positions."""
     return "input" if carried else "learned"
 
 
@@ -145,19 +152,19 @@ BLOCK_NAMES = (
 
 
 class Transformer(Model):
-    """Embedding, blocks, final LayerNorm, unembedding.
+    """A transformer: embedding, blocks, final LayerNorm, unembedding.
 
-    With `loops` the blocks run several times (Dehghani et al., 2019; Saunshi et al., ICLR 2025). Layers are counted
-    over all loops, in activations' names, too; weights are named by the layers of the first.
+    With `loops` the blocks run several times (Dehghani et al., 2019; Saunshi et al., ICLR 2025). Layers, also in names
+    of activations, are counted over all loops; weights are named by the layers of the first loop.
 
     Args:
-        architecture: its shape.
-        n_positions: the longest sequence.
-        d_output: numbers put out per position.
-        d_input: features of a position; or else
-        d_vocab: number of different tokens.
-        learned_positions: whether inputs carry no positions, so that a model that names no code learns them.
-        generator: draws the initial weights. Without one they are left for `load_state_dict`.
+        architecture: the settings.
+        n_positions: the length of the longest sequence.
+        d_output: outputs per position.
+        d_input: features per position, for inputs that are vectors.
+        d_vocab: size of the vocabulary, for inputs that are tokens; give one of the two.
+        learned_positions: whether inputs carry no positions; then the default position code is learned.
+        generator: draws the initial weights; without one, load them with `load_state_dict`.
     """
 
     def __init__(
@@ -210,19 +217,20 @@ class Transformer(Model):
 
     @property
     def layers(self) -> list[Block]:
-        """The block of every layer."""
+        """The block of every layer, over all loops."""
         return [*self.blocks] * self.architecture.loops  # type: ignore[list-item]
 
     def unrolled(self) -> Transformer:
         return self if self.architecture.loops == 1 else self.looped(1, self.architecture.n_layers)
 
     def looped(self, loops: int, own_layers: int | None = None, n_positions: int | None = None) -> Transformer:
-        """The same weights in a model with another number of loops, in memory of their own.
+        """A new model with copies of the weights and another number of loops.
 
         Args:
-            loops: how many times the layers are run, such as more often than in training.
-            own_layers: for how many layers the new model has weights; where it has more than this one, they are copies.
-            n_positions: its longest sequence; what was learnt of positions or distances is 0 beyond those of this one.
+            loops: how often the layers run, for example more often than in training.
+            own_layers: number of layers with weights of their own; by default as in this model. If there are more, the
+                layers of this model are repeated.
+            n_positions: the length of its longest sequence; embeddings of further positions or distances are 0.
         """
         shape = self.architecture
         own_layers = own_layers or shape.own_layers
@@ -245,13 +253,13 @@ class Transformer(Model):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw the weights anew, in the order of `named_parameters`; biases are 0, LayerNorms 1.
+        """Draw the initial weights in the order of `named_parameters`; biases are 0, scales of LayerNorms 1.
 
-        `gpt2`: N(0, 0.02²), and where a layer adds to the residual stream divided by √(2 n_layers) (Radford et al.,
-        2019). `fan_in`: uniform in ±1/√(number of inputs), the default of PyTorch's linear layers; an embedding's
-        row counts as d_model inputs. `early_layers`: the same, but what layer l adds to the residual stream is divided
-        by l + 1 (after Zhang et al., 2019, who divide by √l): the first hop then forms in early layers, and leaves
-        later ones to the next. docs/fidelity.md compares them.
+        `gpt2`: N(0, 0.02²); weights that write to the residual stream are divided by √(2 n_layers) (Radford et al.,
+        2019). `fan_in`: uniform in ±1/√(number of inputs), the default of PyTorch's linear layers; token embeddings
+        count as d_model inputs. `early_layers`: the same, but weights of layer l that write to the residual stream are
+        divided by l + 1 (after Zhang et al., 2019, who divide by √l). The first hop then forms in early layers, and
+        later layers are free for the next. docs/fidelity.md compares the three.
         """
         for name, parameter in self.named_parameters():
             weight = name.rpartition(".")[2]
@@ -267,7 +275,7 @@ class Transformer(Model):
             self.architecture.rule.draw(block.get_submodule("attn").variant, generator)  # type: ignore[arg-type]
 
     def write_scale(self, name: str) -> float:
-        """By how much a weight that adds to the residual stream starts smaller; 1 for all others."""
+        """The factor on the initial values of a weight that writes to the residual stream; 1 for other weights."""
         if not name.endswith(("W_O", "W_out")):
             return 1.0
         layer = int(name.split(".")[1])
@@ -275,14 +283,14 @@ class Transformer(Model):
         return scales.get(self.architecture.init, 1.0)
 
     def fan_in(self, weight: str) -> int:
-        """How many numbers each output of a weight sums up."""
+        """The number of inputs of a weight."""
         shape = self.architecture
         read = {"W_O": shape.n_heads * shape.head_width, "W_out": shape.mlp_width}
         return len(self.W_E) if weight == "W_E" and self.b_E is not None else read.get(weight, shape.d_model)
 
     @property
     def activation_names(self) -> list[str]:
-        """Names that `replace` and `cache` know, in the order of the forward pass."""
+        """The names for `replace` and `cache`, in the order of the forward pass."""
         local = [n for n in BLOCK_NAMES if self.architecture.mlp or n not in ("hook_resid_mid", "hook_mlp_out")]
         per_block = [f"blocks.{layer}.{name}" for layer in range(self.architecture.n_layers) for name in local]
         embedding = ["hook_embed"] if self.W_pos is None else ["hook_embed", "hook_pos_embed"]
@@ -302,17 +310,17 @@ class Transformer(Model):
 
         Args:
             inputs: features (float, batch position d_input) or tokens (int, batch position).
-            replace: by name, what activations are replaced by, before anything reads them: a tensor that broadcasts
-                to the activation, or a pure function of it. Patterns are batch head query key; q, k, v, z are batch
+            replace: replacements of activations by name, made before anything reads them: a tensor that broadcasts to
+                the activation, or a pure function of it. Patterns are batch head query key; q, k, v, z are batch
                 position head d_head; the residual stream is batch position d_model.
-            cache: True, or names: also return these activations, as replaced.
-            at: the positions to read off; the last layer's norm and the unembedding are computed there only.
-            start_at_layer: begin before this layer; the inputs then are its residual stream, as TransformerLens has it.
-            stop_at_layer: end before this layer, and return the residual stream there, at every position.
+            cache: True for all activations, or names: also return these, after replacement.
+            at: the positions of the outputs; final norm and unembedding are computed only there.
+            start_at_layer: start before this layer, with its residual stream as inputs, as in TransformerLens.
+            stop_at_layer: stop before this layer, and return the residual stream there, at every position.
 
         Raises:
-            BadInput: a name is none of `activation_names`, the sequence is longer than the model's, or a layer's
-                attention reads tokens, which a residual stream does not tell.
+            BadInput: a name is not in `activation_names`, the sequence is longer than the model supports, or the pass
+                starts at a later layer and its attention reads tokens.
         """
         tap = self.tap(replace, cache) if replace or cache is not False else None
         early = tap is None and reads_last_layer_in_part(self.blocks[-1], inputs.device)
@@ -328,12 +336,11 @@ class Transformer(Model):
         stop: int | None = None,
         sparing: bool = False,
     ) -> Float[Tensor, "batch position d_output"]:
-        """The pass of `forward`, through a tap; `sparing`, without what nothing reads (`base_sparing`)."""
+        """The forward pass with a tap; `sparing` skips computations whose results are not used (`base_sparing`)."""
         resid, layers = inputs if start else self.embed(inputs, tap), range(self.architecture.n_layers)[start:stop]
         tokens = inputs if self.reads_tokens else None
-        if stop is not None:
-            return self.run_blocks(layers, resid, tap, tokens, None, sparing)
-        return self.unembed(self.run_blocks(layers, resid, tap, tokens, at, sparing), tap)
+        resid = self.run_blocks(layers, resid, tap, tokens, at if stop is None else None, sparing)
+        return self.unembed(resid, tap) if stop is None else resid
 
     def embed(
         self, inputs: Shaped[Tensor, "batch position ..."], tap: Tap | None
@@ -349,7 +356,7 @@ class Transformer(Model):
     def run_blocks(
         self, layers: range, resid: Tensor, tap: Tap | None, tokens: Tensor | None, at: slice | None, sparing: bool
     ) -> Float[Tensor, "batch position d_model"]:
-        """The stream behind some layers, at the positions `at`."""
+        """The residual stream after some layers, at the positions `at`."""
         if layers.start and tokens is not None:
             raise BadInput(f"{self.architecture.attention} reads tokens; its model cannot begin at a later layer")
         for layer in layers:
@@ -359,7 +366,7 @@ class Transformer(Model):
     def run_block(
         self, layer: int, resid: Tensor, tap: Tap | None, tokens: Tensor | None, at: slice | None, sparing: bool
     ) -> Float[Tensor, "batch position d_model"]:
-        """The same of one layer."""
+        """The residual stream after one layer, at the positions `at`."""
         block, mask = self.layers[layer], self.mask[: resid.shape[1], : resid.shape[1]]
         local = None if tap is None else tap.within(layer)
         if sparing and (local is not None or at is not None):
@@ -388,13 +395,13 @@ class Transformer(Model):
         return {name: ours[name] for name in ours if self.architecture.mlp or not name.startswith("gelu")}
 
     def compile_parts(self) -> None:
-        """Compile a block, once for all layers: they run the same code."""
+        """Compile every block; they share one compiled program."""
         for block in self.blocks:
             block.compile()
 
 
 def lengthened(weight: Tensor, shape: torch.Size) -> Tensor:
-    """A weight with zeros behind, or cut off, along dimensions in which it is to be longer or shorter."""
+    """A weight in another shape: padded with zeros at the end of each dimension, or cut off."""
     new = weight.new_zeros(shape)
     shared = tuple(slice(min(sizes)) for sizes in zip(weight.shape, shape, strict=True))
     new[shared] = weight[shared]
@@ -402,7 +409,7 @@ def lengthened(weight: Tensor, shape: torch.Size) -> Tensor:
 
 
 def in_first_loop(name: str, own_layers: int) -> str:
-    """A weight's name in the first loop: in loops of two layers that of `blocks.5.attn.W_O` is `blocks.1.attn.W_O`."""
+    """A weight's name in the first loop: `blocks.1.attn.W_O` for `blocks.5.attn.W_O` if `own_layers` is 2."""
     blocks, _, rest = name.partition(".")
     if blocks != "blocks":
         return name

@@ -1,1 +1,1 @@
-"""What attention can do at best: information flow, exact minimum depths, schedules that attain them."""
+"""Upper limits of what attention can do: information flow, exact minimum depths, schedules that attain them."""

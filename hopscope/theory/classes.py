@@ -1,8 +1,7 @@
-"""Circuits up to isomorphism: which are the same wiring, though in other layers and heads.
+"""Circuits up to isomorphism: which ones have the same wiring, in whatever layers and heads.
 
-Two circuits are of one class if paths of the one can be moved to other layers and heads so that it becomes the other,
-and nobody thereby reads what he did not read before, or misses what he read. The definition is ours; that of a path,
-and what it reads, is that of docs/contracts.md.
+Two circuits belong to one class if moving paths of the first to other layers and heads gives the second, and every path
+still reads the output of the same paths. This definition is ours; docs/contracts.md defines paths and what they read.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from hopscope.problem.paths import Path
 
 
 def wiring(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The circuit that stands for a class: every path in the lowest layer that leaves unchanged what each reads.
+    """The representative of a circuit's class: every path is in the lowest layer in which all paths read the same.
 
-    A path reads what stands at its query and at its key, so it reads what paths of lower layers wrote there. Where two
-    paths share a place, the order of their layers is kept: strictly where the one reads the other, and where it does
-    not it stays no higher. Heads do not matter; they number paths of the same ends that stand in the same layer.
+    A path reads the residual stream at its query and at its key, so it reads what paths of lower layers wrote there. A
+    reader therefore stays in a higher layer than the writers that it reads, and no writer that it does not read moves
+    below it. Heads carry no meaning; they number paths between the same positions in the same layer.
 
     Args:
         paths: of a circuit, in any order.
 
     Returns:
-        The paths, sorted. Two circuits are of one class if, and only if, they have the same.
+        The paths, sorted. Two circuits belong to one class if, and only if, their results are equal.
     """
     lowest = lowest_layers(paths)
     moved = sorted(replace(path, layer=layer, head=0) for path, layer in zip(paths, lowest, strict=True))
@@ -38,11 +37,12 @@ def wiring(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def lowest_layers(paths: Sequence[Path]) -> list[int]:
-    """The least layers, from 0, that keep who reads whom.
+    """The lowest layer of each path, from 0, for which every path still reads the same others.
 
-    The given layers keep it, so to raise what is too low, until nothing is, ends at or below them, at the least.
+    Layers start at 0 and are raised only where a constraint demands it. The given layers meet all constraints, so none
+    is raised above its given layer, and the loop ends with the lowest solution.
     """
-    found = [0] * len(paths)
+    lowest = [0] * len(paths)
     bounds = [
         (writer, reader, paths[writer].layer < paths[reader].layer)
         for reader in range(len(paths))
@@ -50,21 +50,21 @@ def lowest_layers(paths: Sequence[Path]) -> list[int]:
         if writer != reader and paths[writer].query in (paths[reader].query, paths[reader].key)
     ]
     while True:
-        before = list(found)
+        before = list(lowest)
         for writer, reader, reads in bounds:
             if reads:
-                found[reader] = max(found[reader], found[writer] + 1)
+                lowest[reader] = max(lowest[reader], lowest[writer] + 1)
             else:
-                found[writer] = max(found[writer], found[reader])
-        if found == before:
-            return found
+                lowest[writer] = max(lowest[writer], lowest[reader])
+        if lowest == before:
+            return lowest
 
 
 def written(paths: Sequence[Path]) -> str:
-    """A class as text, such as tables hold: its paths in brief, layer by layer, with `; ` between. `read` undoes it."""
+    """A class as text for tables: its paths in short form, layer by layer, separated by `; `. `read` parses it."""
     return "; ".join(map(str, wiring(paths)))
 
 
 def read(text: str) -> tuple[Path, ...]:
-    """The paths of a class that `written` wrote; none of an empty text. Raises BadInput for what is no path."""
+    """Parse the text of `written` into paths; an empty text has none. Raises BadInput for text that is not a path."""
     return tuple(Path.parse(part) for part in text.split("; ")) if text else ()

@@ -1,9 +1,9 @@
-"""The exact minimum depth of plain retrieval, a schedule that attains it, and why one layer fewer cannot.
+"""The exact minimum depth of plain retrieval, a schedule that attains it, and a proof that one layer fewer fails.
 
-Musat (ICLR 2025), theorem 1, proves that no fewer than ⌈log3 2D⌉ layers suffice. Within the same model the exact
-numbers are ⌈log2(2D+1)⌉ with one head, whatever the mask and the order; the same with many heads under a causal mask,
-unless the facts are presented in an order that helps; and ⌈log3(4D+1)⌉ with many heads and no mask. The proofs are in
-docs/theory.md; here every answer brings its own, and `check` re-checks it with nothing but sets of pieces.
+Musat (ICLR 2025), theorem 1, proves that at least ⌈log3 2D⌉ layers are needed. In the same model the exact numbers are
+⌈log2(2D+1)⌉ with one head, for any mask and order; the same with many heads under a causal mask, unless the order of
+the facts helps; and ⌈log3(4D+1)⌉ with many heads and no mask. Proofs are in docs/theory.md. Every answer here carries a
+certificate, and `check` verifies it independently with sets of pieces.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ Heads = Literal["one", "many"]
 MASKS: tuple[Mask, ...] = ("causal", "none")
 HEADS: tuple[Heads, ...] = ("one", "many")
 
-#: For longer chains, trying to leave out each path of a schedule takes too long.
+#: The longest chain whose schedule is pruned: trying to remove each path takes too long beyond.
 PRUNED_UP_TO = 64
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Why one layer fewer cannot.
+    """A proof that one layer fewer does not suffice.
 
     Attributes:
-        kind: `reach`: everyone attends to everyone that he may, and still the query does not get there. `width`: the
-            same for one head, by counting: what a position holds spans at most 2^t steps of the chain after t layers.
-        layers: one fewer than the least depth.
-        query_reach: the last piece that the query can hold, before any layer and after each of them.
-        needed: the piece that it needs, 2D; it is beyond the last of these.
-        held: first and last piece that each position can hold after `layers`; of kind `width`, on either side at best.
-        widest: of kind `width`, the most steps that an interval spans, before any layer and after each.
+        kind: `reach`: the query does not hold the answer even if every position attends to all that it may attend to.
+            `width`: a counting argument for one head; after t layers a position's interval spans at most 2^t steps.
+        layers: one less than the minimum depth.
+        query_reach: the last piece that the query can hold, before layer 0 and after each layer.
+        needed: the piece that the query needs, 2D, which is beyond the last entry of `query_reach`.
+        held: by role, the first and last piece that the position can hold after `layers`; for `width`, an upper bound
+            on each side.
+        widest: for `width`, the largest span of an interval in steps, before layer 0 and after each layer.
     """
 
     kind: Literal["reach", "width"]
@@ -49,13 +50,24 @@ class Certificate:
     widest: tuple[int, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As in JSON; without what its kind lacks."""
+        """As in JSON; `widest` only for the kind `width`."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Depth:
-    """An answer of `minimum_depth`: `{hops, mask, heads, order, min_layers, paper_bound, schedule, certificate}`."""
+    """The result of `minimum_depth`.
+
+    Attributes:
+        hops: D.
+        mask: `causal` or `none`.
+        heads: `one` or `many`.
+        order: of the facts, as given.
+        min_layers: the minimum depth.
+        paper_bound: ⌈log3 2D⌉, theorem 1.
+        schedule: paths that attain `min_layers`.
+        certificate: the proof that `min_layers − 1` do not suffice.
+    """
 
     hops: int
     mask: Mask
@@ -68,23 +80,22 @@ class Depth:
 
     def as_dict(self) -> dict[str, Any]:
         """As in JSON (docs/contracts.md)."""
-        own = {name: getattr(self, name) for name in ("hops", "mask", "heads", "order", "min_layers", "paper_bound")}
-        return own | {
-            "schedule": [path.as_dict() for path in self.schedule],
-            "certificate": self.certificate.as_dict(),
-        }
+        return asdict(self) | {"certificate": self.certificate.as_dict()}
 
 
 def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order: str = "nearest_first") -> Depth:
     """The fewest layers after which the query can hold the answer.
 
     Args:
-        hops: D.
-        mask: `causal`, or `none`.
-        heads: `one` position attended to per position and layer, or `many`.
+        hops: D, 1 to `MOST_HOPS`.
+        mask: `causal` or `none`.
+        heads: how many positions a position may attend to in a layer: `one` or `many`.
         order: as for tasks: `nearest_first`, `deepest_first`, a list such as `3,1,2`, or `shuffled`. Shuffled facts may
-            come in any order, so the answer is that of the worst one. No order is worse than a monotone one, for with
-            pointer doubling any order gets by with as many layers; so the schedule is that for `nearest_first`.
+            come in any order, so the result is that of the worst order. A monotone order is a worst one, because
+            pointer doubling needs no more layers in any order; the schedule is the one for `nearest_first`.
+
+    Raises:
+        BadInput: an argument is out of range.
     """
     chain = chain_of(hops, mask, order)
     check_heads(heads)
@@ -93,19 +104,19 @@ def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order:
         proof = by_width(chain, at_most - 1)
     else:
         held = reach(chain, at_most - 1)
-        sooner = next((n for n, layer in enumerate(held) if layer[0][1] == chain.last), None)
-        if sooner is not None and heads == "many":
-            paths = trace(chain, held[: sooner + 1])
+        fewer = next((n for n, layer in enumerate(held) if layer[0][1] == chain.last), None)
+        if fewer is not None and heads == "many":
+            paths = trace(chain, held[: fewer + 1])
             paths = without_spare(chain, paths) if hops <= PRUNED_UP_TO else paths
-            proof = by_reach(chain, held[:sooner])
-            return Depth(hops, mask, heads, order, sooner, paper_bound(hops), tuple(paths), proof)
-        proof = by_reach(chain, held) if sooner is None else by_width(chain, at_most - 1)
+            proof = by_reach(chain, held[:fewer])
+            return Depth(hops, mask, heads, order, fewer, paper_bound(hops), tuple(paths), proof)
+        proof = by_reach(chain, held) if fewer is None else by_width(chain, at_most - 1)
     paths = doubling(hops, chain.order, chain.causal, "query")
     return Depth(hops, mask, heads, order, at_most, paper_bound(hops), tuple(paths), proof)
 
 
 def chain_of(hops: int, mask: str, order: str) -> Chain:
-    """The chain that is meant; for shuffled facts that of a worst order. Raises BadInput."""
+    """The chain of these arguments; for shuffled facts, in a worst order. Raises BadInput if one is out of range."""
     if not 1 <= hops <= MOST_HOPS:
         raise BadInput(f"hops must be from 1 to {MOST_HOPS}; got {hops}")
     if mask not in MASKS:
@@ -114,6 +125,7 @@ def chain_of(hops: int, mask: str, order: str) -> Chain:
 
 
 def check_heads(heads: str) -> None:
+    """Raise BadInput unless it is one of `HEADS`."""
     if heads not in HEADS:
         raise BadInput(f"heads must be one of {', '.join(HEADS)}; got {heads!r}")
 
@@ -124,41 +136,43 @@ def paper_bound(hops: int) -> int:
 
 
 def by_reach(chain: Chain, held: Sequence[Held]) -> Certificate:
-    """The certificate that all heads together do not get there."""
+    """The certificate that many heads do not suffice, from what positions hold at best after each layer."""
     last = {role_name(place): interval for place, interval in enumerate(held[-1])}
     return Certificate("reach", len(held) - 1, tuple(layer[0][1] for layer in held), chain.last, last)
 
 
 def by_width(chain: Chain, layers: int) -> Certificate:
-    """The certificate that one head does not get there.
+    """The certificate that one head does not suffice.
 
-    Attending to one position, an interval can at most double its span, which is 1 at the start. The query's interval
-    begins at the chain's end, so it can at most be extended by the span of another: by 1, 2, 4 …, to 2^t - 1.
+    A position that attends to one other can at most double the span of its interval, which is 1 at the start. The
+    query's interval starts at the end of the chain, so a layer extends it by at most the span of one other interval: by
+    1, 2, 4 …, to 2^t − 1 after t layers.
     """
     widest = tuple(2**t for t in range(layers + 1))
-    more = widest[-1] - 1
-    bounds = [(max(0, low - more), min(chain.last, high + more)) for low, high in chain.start()]
+    extension = widest[-1] - 1
+    bounds = [(max(0, low - extension), min(chain.last, high + extension)) for low, high in chain.start()]
     held = {role_name(place): interval for place, interval in enumerate(bounds)}
     query = tuple(min(chain.last, span - 1) for span in widest)
     return Certificate("width", layers, query, chain.last, held, widest)
 
 
-# A second opinion -----------------------------------------------------------------------------------------------------
+# Independent verification ---------------------------------------------------------------------------------------------
 
 
 def check(depth: Depth) -> list[str]:
-    """What is wrong with an answer: nothing, if it is right.
+    """The errors in a result, as sentences; empty if it is correct.
 
-    Everything is verified anew from sets of pieces (bits of a number), in plain loops, without intervals.
+    Schedule and certificate are verified with sets of pieces (bits of an integer) in plain loops, without intervals.
     """
     chain = chain_of(depth.hops, depth.mask, depth.order)
-    return [*check_schedule(chain, depth), *check_certificate(chain, depth.certificate, depth.heads)] + (
-        [] if depth.certificate.layers == depth.min_layers - 1 else ["the certificate is about another depth"]
-    )
+    wrong = [*check_schedule(chain, depth), *check_certificate(chain, depth.certificate, depth.heads)]
+    if depth.certificate.layers != depth.min_layers - 1:
+        wrong.append("the certificate is about another depth")
+    return wrong
 
 
 def check_schedule(chain: Chain, depth: Depth) -> list[str]:
-    """Complaints about paths: each must keep mask and assumption 1, and together they must bring the answer."""
+    """Errors in the schedule: each path must obey the mask and assumption 1, and together they must solve the chain."""
     wrong = []
     held = pieces_at_start(chain)
     for layer in range(depth.min_layers):
@@ -176,22 +190,20 @@ def check_schedule(chain: Chain, depth: Depth) -> list[str]:
     if not held[0] >> chain.last & 1:
         wrong.append("the query does not get the last piece")
     if any(path.layer >= depth.min_layers for path in depth.schedule):
-        wrong.append("the schedule is longer than the least depth")
+        wrong.append("the schedule is longer than the minimum depth")
     return wrong
 
 
 def check_certificate(chain: Chain, certificate: Certificate, heads: Heads) -> list[str]:
-    """Complaints about the lower bound."""
+    """Errors in the certificate of the lower bound."""
     wrong = []
     if certificate.needed != chain.last or certificate.query_reach[-1] >= chain.last:
         wrong.append("the certificate does not exclude one layer fewer")
     if certificate.kind == "width":
-        grown = [1]
-        for _ in range(certificate.layers):
-            grown.append(2 * grown[-1])
-        # The query's reach after t layers: at most what all spans before add up to.
-        ends = [min(chain.last, sum(grown[:t])) for t in range(certificate.layers + 1)]
-        if heads != "one" or certificate.widest != tuple(grown) or list(certificate.query_reach) != ends:
+        spans = [2**t for t in range(certificate.layers + 1)]
+        # After t layers the query reaches at most as far as all earlier spans add up to.
+        ends = [min(chain.last, sum(spans[:t])) for t in range(certificate.layers + 1)]
+        if heads != "one" or certificate.widest != tuple(spans) or list(certificate.query_reach) != ends:
             wrong.append("the spans are wrong")
         return wrong
     layers = everyone_to_everyone(chain, certificate.layers)
@@ -205,12 +217,12 @@ def check_certificate(chain: Chain, certificate: Certificate, heads: Heads) -> l
 
 
 def pieces_at_start(chain: Chain) -> list[int]:
-    """What each position holds, bit i for e_i."""
+    """The pieces that each position holds before layer 0; bit i stands for e_i."""
     return [1] + [0b11 << (place - 1) for place in range(1, chain.last + 1)]
 
 
 def everyone_to_everyone(chain: Chain, layers: int) -> list[list[int]]:
-    """What each position holds, before any layer and after each, if all attend to all that they may."""
+    """The pieces of each position, before layer 0 and after each, if every position attends to all that it may."""
     held = [pieces_at_start(chain)]
     for _ in range(layers):
         before, after = held[-1], list(held[-1])

@@ -2,11 +2,11 @@
 
 The positions of a chain of D hops, in order of reachability from the query, are s_0 … s_2D: the query, then the first
 and the second token of fact 1, of fact 2, and so on. Neighbours s_i and s_(i+1) share one piece of information e_i: a
-symbol where i is even, the position of a fact where i is odd. So s_i starts with e_(i-1) and e_i, and s_0 with e_0.
-(Appendix B writes e_i and e_(i+1), which by its own definition of e_i is one too many.)
+symbol if i is even, the position of a fact if i is odd. So s_i starts with e_(i−1) and e_i, and s_0 with e_0.
+(Appendix B writes e_i and e_(i+1), which is off by one by its own definition of e_i.)
 
-Assumption 1: a position attends only to positions with which it shares a piece. Assumption 2: it then receives all that
-they hold. Hence what a position holds is always an interval of pieces, and the question is whether s_0 holds e_2D.
+Assumption 1: a position attends only to positions with which it shares a piece. Assumption 2: it then receives all
+their pieces. So a position always holds an interval of pieces, and the chain is solved once s_0 holds e_2D.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path, place_of, role_name
 
-#: First and last piece that a position holds.
+#: The first and the last piece that a position holds.
 Interval = tuple[int, int]
-#: What every position of a chain holds, by place.
+#: The interval of every position s_0 … s_2D.
 Held = tuple[Interval, ...]
 
-#: The longest chain that is asked for: matrices of all pairs of its positions must fit into memory.
+#: The longest supported chain: matrices over all pairs of its positions must fit into memory.
 MOST_HOPS = 2048
 
 
@@ -36,9 +36,12 @@ class Chain:
 
     Attributes:
         hops: D, the number of facts.
-        order: the steps, counted from 1, as they are presented; within a fact the first token stands just before the
-            second; the query stands last.
-        causal: whether a position may attend to earlier positions and itself only.
+        order: the steps, counted from 1, in the order of presentation. The second token of a fact follows its first;
+            the query comes last.
+        causal: whether a position may only attend to itself and to earlier positions.
+
+    Raises:
+        BadInput: `hops` is not from 1 to `MOST_HOPS`, or `order` is no permutation of 1 … D.
     """
 
     hops: int
@@ -53,27 +56,27 @@ class Chain:
 
     @property
     def last(self) -> int:
-        """2D: the last position of the chain, and the last piece, which is what the query wants."""
+        """2D: the index of the last position, and of the last piece, which is the answer."""
         return 2 * self.hops
 
     @cached_property
     def times(self) -> tuple[int, ...]:
-        """When each position is presented."""
+        """The place of each position in the order of presentation, from 0."""
         times = {0: self.last}
         for n, k in enumerate(self.order):
             times |= {2 * k - 1: 2 * n, 2 * k: 2 * n + 1}
         return tuple(times[place] for place in range(self.last + 1))
 
     def start(self) -> Held:
-        """What the positions hold before any layer."""
+        """What the positions hold before layer 0."""
         return tuple(map(self.start_of, range(self.last + 1)))
 
     def start_of(self, place: int) -> Interval:
-        """What one position holds before any layer: the pieces that it shares with its neighbours."""
+        """What one position holds before layer 0: the pieces that it shares with its neighbours."""
         return max(0, place - 1), place
 
     def sees(self, query: int, key: int) -> bool:
-        """Whether the mask lets one position attend to another."""
+        """Whether the mask allows the position `query` to attend to `key`."""
         return not self.causal or self.times[key] <= self.times[query]
 
 
@@ -83,7 +86,7 @@ def meet(one: Interval, other: Interval) -> bool:
 
 
 def hull(one: Interval, other: Interval) -> Interval:
-    """The least interval that holds both."""
+    """The smallest interval that contains both."""
     return min(one[0], other[0]), max(one[1], other[1])
 
 
@@ -97,12 +100,11 @@ def within(part: Interval, whole: Interval) -> bool:
 
 @dataclass(frozen=True)
 class Flow:
-    """What a list of paths does.
+    """The information flow of a list of paths.
 
     Attributes:
-        held: what every position holds before any layer, after layer 0, after layer 1 and so on.
-        blind: paths whose positions share no piece when they attend, against assumption 1; they are counted to move
-            nothing.
+        held: what every position holds before layer 0, after layer 0, after layer 1 and so on.
+        blind: paths whose positions share no piece, against assumption 1; they move nothing.
         masked: paths to positions that the mask hides; they move nothing either.
     """
 
@@ -112,20 +114,22 @@ class Flow:
 
     @property
     def solves(self) -> bool:
-        """Whether the query ends up with the last piece, which is the answer."""
+        """Whether the query holds the last piece in the end, which is the answer."""
         return self.held[-1][0][1] == len(self.held[-1]) - 1
 
 
 def simulate(chain: Chain, paths: Iterable[Path], offered: Callable[[Held], Held] = lambda held: held) -> Flow:
-    """Let information flow along paths: in each layer all positions attend at once to what the layer before left.
+    """Simulate the information flow along paths. All paths of a layer read the result of the layer before.
 
-    Paths between different chains bring no piece of this one, and are passed over. Raises BadInput for a role that the
-    chain lacks.
+    Paths between different chains carry no piece of this chain and are ignored.
 
     Args:
-        chain: of which positions hold pieces.
+        chain: the chain whose pieces are followed.
         paths: the schedule.
-        offered: what each position offers to whoever attends to it, of what all hold; by default what it holds.
+        offered: from what all positions hold, what each passes on when it is attended to; by default what it holds.
+
+    Raises:
+        BadInput: a path names a role that the chain does not have.
     """
     moves = sorted((p.layer, place(p.query, chain), place(p.key, chain), p) for p in paths if p.chain == "same")
     held, blind, masked = [chain.start()], [], []
@@ -144,18 +148,23 @@ def simulate(chain: Chain, paths: Iterable[Path], offered: Callable[[Held], Held
 
 
 def place(role: str, chain: Chain) -> int:
-    """The place of a role in a chain. Raises BadInput if the chain is too short for it."""
+    """The index of a role's position in a chain. Raises BadInput if the chain is too short for it."""
     if (found := place_of(role)) > chain.last:
         raise BadInput(f"a chain of {chain.hops} hops has no {role}")
     return found
 
 
 def without_spare(chain: Chain, paths: Sequence[Path]) -> list[Path]:
-    """What remains when paths that the answer does not need are left out, one after the other, late layers first."""
+    """The schedule without superfluous paths: the rest still solves the chain."""
+    return pruned(paths, lambda fewer: simulate(chain, fewer).solves)
+
+
+def pruned(paths: Sequence[Path], suffice: Callable[[list[Path]], bool]) -> list[Path]:
+    """Paths without superfluous ones: each is removed, last layers first, if the rest still suffices."""
     kept = list(paths)
     for path in sorted(paths, reverse=True):
         fewer = [other for other in kept if other != path]
-        if simulate(chain, fewer).solves:
+        if suffice(fewer):
             kept = fewer
     return kept
 
@@ -163,31 +172,37 @@ def without_spare(chain: Chain, paths: Sequence[Path]) -> list[Path]:
 # The best that any schedule can do ------------------------------------------------------------------------------------
 
 
-def reach(chain: Chain, n_layers: int) -> list[Held]:
-    """What every position holds at best before any layer and after each of `n_layers`, with any number of heads.
+def reach(chain: Chain, n_layers: int, offered: Callable[[Held], Held] = lambda held: held) -> list[Held]:
+    """The most that every position can hold, before layer 0 and after each of `n_layers`, with any number of heads.
 
-    Everyone attends to everyone with whom a piece is shared. To which piece the interval of s_i grows leftward is the
-    least start among visible intervals that end no earlier than its own begins; it need not be asked whether they also
-    begin before its own ends, for s_i itself is among them. Rightward it is the same, mirrored.
+    `offered` is as for `simulate`; each position offers at least what it holds.
+
+    Every position attends to all positions with which it shares a piece. The interval of s_i then extends to the left
+    up to the smallest start among the visible intervals that end at or after its own start. Whether these also start
+    before its own end need not be checked: if one does not, its start is no smaller than that of s_i, which is among
+    them. The right side is the mirror image.
+
+    Returns:
+        `n_layers` + 1 entries, each with the interval of every position.
     """
-    start = numpy.array(chain.start(), dtype=numpy.int16).T
     times = numpy.array(chain.times, dtype=numpy.int16)
     hidden = (times[None, :] > times[:, None]) & chain.causal
-    held = [start]
+    held = [chain.start()]
     for _ in range(n_layers):
-        low, high = held[-1]
-        lows = numpy.where(hidden | (high[None, :] < low[:, None]), chain.last, low[None, :]).min(1)
-        highs = numpy.where(hidden | (low[None, :] > high[:, None]), 0, high[None, :]).max(1)
-        held.append(numpy.stack([lows, highs]).astype(numpy.int16))
-    return [tuple((int(low), int(high)) for low, high in layer.T) for layer in held]
+        low, high = numpy.array(held[-1], dtype=numpy.int16).T
+        other_low, other_high = numpy.array(offered(held[-1]), dtype=numpy.int16).T
+        lows = numpy.where(hidden | (other_high[None, :] < low[:, None]), chain.last, other_low[None, :]).min(1)
+        highs = numpy.where(hidden | (other_low[None, :] > high[:, None]), 0, other_high[None, :]).max(1)
+        held.append(tuple(zip(lows.tolist(), highs.tolist(), strict=True)))
+    return held
 
 
 def trace(chain: Chain, held: Sequence[Held]) -> list[Path]:
-    """A schedule by which the query gets the last piece, out of what positions hold at best (`reach`).
+    """A schedule that brings the query the last piece, traced back through what positions can hold at most (`reach`).
 
-    Back from the last layer: whoever must hold more than he can hold a layer earlier attends to one position that holds
-    what is missing on the left, and to another for the right; these must hold it, and himself a piece in common. At
-    most one head on either side is used, for of all that are attended to only the two that reach furthest matter.
+    From the last layer to the first: a position that must hold more than it can hold one layer earlier attends to one
+    position that holds what is missing on its left, and to one for its right. These must hold it one layer earlier, and
+    share a piece with it. Two heads suffice, because only the intervals that reach furthest on either side matter.
     """
     paths: list[Path] = []
     wanted = {0: (0, chain.last)}
@@ -203,14 +218,14 @@ def trace(chain: Chain, held: Sequence[Held]) -> list[Path]:
 
 
 def split(chain: Chain, before: Held, query: int, want: Interval) -> dict[int, Interval]:
-    """Who must hold what a layer earlier, so that a position can hold `want`: itself, and those to whom it attends."""
+    """What positions must hold one layer earlier so that `query` can hold `want`: itself, and those it attends to."""
     start = chain.start_of(query)
     low, high = max(want[0], before[query][0]), min(want[1], before[query][1])
     parts: dict[int, Interval] = {}
     if want[0] < low:
         key = holder(chain, before, query, want[0])
         parts[key] = hull((want[0], low), chain.start_of(key))
-        low = min(start[0], parts[key][1])  # what the other holds, one need not hold oneself
+        low = min(start[0], parts[key][1])  # the query need not hold what the other brings
     if want[1] > high:
         key = holder(chain, before, query, want[1])
         parts[key] = hull(parts.get(key, (high, want[1])), hull((high, want[1]), chain.start_of(key)))
@@ -219,7 +234,7 @@ def split(chain: Chain, before: Held, query: int, want: Interval) -> dict[int, I
 
 
 def holder(chain: Chain, before: Held, query: int, piece: int) -> int:
-    """Whom to ask for a piece: the nearest along the chain of those who hold it and share a piece."""
+    """The position to attend to for a piece: of those that hold it and can be attended to, the nearest on the chain."""
     for distance in range(1, chain.last + 1):
         for key in (query - distance, query + distance):
             if (
@@ -229,9 +244,9 @@ def holder(chain: Chain, before: Held, query: int, piece: int) -> int:
                 and chain.sees(query, key)
             ):
                 return key
-    raise AssertionError("a piece that can be held was brought by somebody")
+    raise AssertionError("no position offers this piece, though `reach` says that it can be held")
 
 
 def heads_for(layer: int, query: int, keys: Iterable[int]) -> list[Path]:
-    """The paths of one position in one layer: a head for each position that it attends to."""
+    """The paths of one position in one layer: one head for each position that it attends to."""
     return [Path(layer, head, role_name(query), role_name(key)) for head, key in enumerate(sorted(keys))]

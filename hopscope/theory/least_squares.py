@@ -1,8 +1,8 @@
-"""What can be known of a linear function from examples: least squares and ridge regression, in float64.
+"""The best predictions of a linear function from examples: least squares and ridge regression, in float64.
 
-With a normal prior on weights and normal noise the posterior mean is ridge regression, and so the best prediction under
-squared error (Hoerl & Kennard, 1970; Bishop, 2006, section 3.3). Where the examples leave directions open, least
-squares means the solution of least norm: the posterior mean as noise goes to 0.
+With a normal prior on the weights and normal noise, the posterior mean is that of ridge regression, and minimises the
+expected squared error (Hoerl & Kennard, 1970; Bishop, 2006, section 3.3). If the examples do not determine the weights,
+least squares takes the solution of least norm, which is the limit of the posterior mean as the noise goes to 0.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ Rows = Float[ndarray, "example feature"] | Sequence[Sequence[float]]
 def least_squares(
     x: Rows, y: Float[ndarray, "example output"], asked: Float[ndarray, "feature"]
 ) -> Float[ndarray, "output"]:
-    """The prediction at `asked` of the least-squares solution of least norm."""
+    """The prediction at the input `asked` by the least-squares solution of least norm."""
     weights = numpy.linalg.lstsq(numpy.asarray(x, float), numpy.asarray(y, float), rcond=None)[0]
-    found: ndarray = numpy.asarray(asked, float) @ weights
-    return found
+    prediction: ndarray = numpy.asarray(asked, float) @ weights
+    return prediction
 
 
 def ridge(
     x: Rows, y: Float[ndarray, "example output"], asked: Float[ndarray, "feature"], penalty: float
 ) -> Float[ndarray, "output"]:
-    """The prediction at `asked` of ridge regression; `penalty` is the noise's variance over the weights'."""
+    """The prediction at the input `asked` by ridge regression.
+
+    `penalty`, above 0, is the variance of the noise divided by that of each weight under the prior.
+    """
     x, y = numpy.asarray(x, float), numpy.asarray(y, float)
     weights = numpy.linalg.solve(x.T @ x + penalty * numpy.eye(x.shape[1]), x.T @ y)
-    found: ndarray = numpy.asarray(asked, float) @ weights
-    return found
+    prediction: ndarray = numpy.asarray(asked, float) @ weights
+    return prediction

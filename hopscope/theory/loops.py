@@ -1,7 +1,7 @@
 """Layers that share their weights over depth: how often a block of them must run (docs/theory.md, "Looped depth").
 
-Where a position may attend to any number of others sharing is free, for "everyone attends to everyone that he may" is
-the same rule in every layer, and no schedule brings more. What a given few heads can do a search decides.
+If a position may attend to any number of others, sharing weights costs nothing: "attend to every position that you may"
+is the same rule in every layer, and no schedule does better. How few heads suffice is found by a search.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from hopscope.theory.search import Search
 def minimum_loops(
     hops: int, own_layers: int = 1, mask: Mask = "causal", order: str = "nearest_first", limit: int = 20_000
 ) -> tuple[int, int]:
-    """The fewest loops of a block after which the query can hold the answer, and the heads that this takes.
+    """The fewest loops of a block after which the query can hold the answer, and the heads per layer that they need.
 
     Args:
         hops: D.
-        own_layers: L, the layers of the block.
-        mask: `causal`, or `none`.
-        order: as of `hopscope.theory.depth`.
-        limit: how many schedules the search for heads may meet.
+        own_layers: L, the number of layers in the block.
+        mask: `causal` or `none`.
+        order: as in `hopscope.theory.depth`.
+        limit: how many schedules the search for heads may find.
 
     Returns:
-        The loops, ⌈least depth / L⌉. And to how many others a position must attend in a layer, if it attends to the
-        same ones in every loop (one with which it shares no piece yet brings nothing): the least number that will do.
+        The loops, ⌈minimum depth / L⌉, and the fewest heads per layer. A position attends to the same others in every
+        loop; one with which it shares no piece yet brings nothing.
 
     Raises:
-        BadInput: no such chain or block, or there are more schedules than `limit`.
+        BadInput: an argument is out of range, or there are more schedules than `limit`.
     """
     if own_layers < 1:
         raise BadInput(f"own layers must be at least 1; got {own_layers}")
     loops = -(-minimum_depth(hops, mask, "many", order).min_layers // own_layers)
-    found = Search(chain_of(hops, mask, order), (2,) * own_layers * loops).all(limit)
-    return loops, min(heads_shared(paths, own_layers) for paths in found)
+    schedules = Search(chain_of(hops, mask, order), (2,) * own_layers * loops).all(limit)
+    return loops, min(heads_shared(paths, own_layers) for paths in schedules)
 
 
 def heads_shared(paths: Sequence[Path], own_layers: int) -> int:
-    """To how many others a position attends at most in a layer, once all loops of a schedule are put into one.
+    """The most positions that one position attends to in one layer, if the paths of all loops are put into one block.
 
-    Paths that are added to a schedule take nothing away, so the block with all of them brings the answer. Conversely, a
-    schedule whose loops are alike holds one of those that the search finds, and has its paths in every loop.
+    Adding paths to a schedule never removes a piece, so the block with all of them solves the chain. Conversely, a
+    schedule with equal loops contains one of the schedules that the search finds, and has its paths in every loop.
     """
     attended = defaultdict(set)
     for path in paths:

@@ -1,13 +1,13 @@
-"""Which algorithm a circuit is: the schedules that it realises, each named by how it merges facts, and who does it.
+"""Name the algorithms of a circuit: the schedules that it contains, by how they merge facts and at which positions.
 
-By the flow of information (`hopscope.theory.flow`) an answer of D hops is made of the query and D facts, merged two
-parts at a time: a tree with D + 1 leaves. Its height, in merges one after the other, is what tells algorithms apart:
+By the flow of information (`hopscope.theory.flow`) an answer of D hops is composed of the query and D facts, two parts
+at a time: a binary tree of merges with D + 1 leaves. Its height distinguishes the algorithms:
 
-- `linear`: D of them, one hop after the other, as Musat (ICLR 2025, section 8) describes Transformers A to C;
-- `doubling`: ⌈log2(D+1)⌉, the fewest that there can be, as pointer doubling does it;
-- `mixed`: something between.
+- `linear`: D merges, one hop after the other, as Musat (ICLR 2025, section 8) describes Transformers A to C;
+- `doubling`: ⌈log2(D+1)⌉ merges, the fewest possible, as in pointer doubling;
+- `mixed`: a number in between.
 
-Up to two hops the first two are the same, and are called `either`. That a fact's own two tokens are joined is no merge.
+Up to two hops the first two coincide and are called `either`. Joining the two tokens of one fact is not a merge.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from typing import Literal
 
 from hopscope.problem.paths import Path, place_of
 from hopscope.theory.depth import chain_of
-from hopscope.theory.flow import Chain, Interval, hull, meet, simulate, without_spare
+from hopscope.theory.flow import Chain, Interval, hull, meet, pruned, simulate, without_spare
 
 Kind = Literal["linear", "doubling", "mixed", "either"]
 Side = Literal["query", "chain", "both"]
 
-#: Schedules within one circuit, and sets of paths that are tried to find them, before the search ends; most circuits
-#: have a handful. The first is flat, so that the name of a circuit with more is that of a flat one.
+#: The search of a circuit ends after so many schedules or tried sets of paths; most circuits have a few schedules. The
+#: first one found is of least height, so a circuit with more than that is still named by a schedule of least height.
 MOST_SCHEDULES, MOST_TRIED = 2000, 20_000
 
 
 @dataclass(frozen=True)
 class Named:
-    """One schedule that a circuit realises.
+    """One schedule that a circuit contains.
 
     Attributes:
-        kind: by the height of its tree of merges.
-        side: who merges: the `query` alone; the `chain`, whose facts gather everything before the query reads it at
-            once; or `both`.
-        height: merges that come one after the other.
-        reads: merges by the query.
-        ahead: merges by facts, ahead of the query.
-        paths: of the schedule; none can be left out.
+        kind: the algorithm, by the height of the tree of merges.
+        side: where facts are merged: only at the `query`; in the `chain`, whose facts gather everything before the
+            query reads it once; or at `both`.
+        height: the height of the tree of merges.
+        reads: merges at the query.
+        ahead: merges at facts, before the query reads them.
+        paths: the schedule; none can be removed.
     """
 
     kind: Kind
@@ -53,36 +53,36 @@ class Named:
 
     @property
     def name(self) -> str:
-        """Such as `linear, by the query`."""
+        """For example `linear, by the query`."""
         return f"{self.kind}, by {'both' if self.side == 'both' else f'the {self.side}'}"
 
 
 def schedules_of(paths: Sequence[Path], hops: int) -> list[Named]:
-    """The schedules within a circuit from which no path can be left out, named; the flattest first.
+    """The minimal schedules within a circuit, named, the lowest tree first. No path of a minimal one can be removed.
 
-    They are all there are, in a circuit of up to 2,000 that are found in 20,000 attempts.
+    The list is complete unless the search reaches `MOST_SCHEDULES` or `MOST_TRIED`.
 
     Args:
-        paths: of the circuit; those between chains and those without a shared piece move nothing. What a mask hides is
-            not asked: a circuit has no such paths.
+        paths: of the circuit. Paths between chains and paths without a shared piece move nothing. No mask is applied,
+            because a circuit has no masked paths.
         hops: D.
 
     Returns:
-        None if by the flow of information the circuit does not bring the query its answer.
+        An empty list if the circuit does not bring the query its answer by the flow of information.
 
     Raises:
-        BadInput: a role that a chain of so many hops lacks.
+        BadInput: a path names a role that a chain of `hops` does not have.
     """
     chain = chain_of(hops, "none", "nearest_first")
-    found = [named(chain, schedule) for schedule in minimal_schedules(chain, paths)]
-    return sorted(found, key=lambda one: (one.height, one.reads, one.paths))
+    schedules = [named(chain, schedule) for schedule in minimal_schedules(chain, paths)]
+    return sorted(schedules, key=lambda one: (one.height, one.reads, one.paths))
 
 
 def minimal_schedules(chain: Chain, paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Every subset that brings the query the answer, and none of whose paths can be left out; at most `MOST_SCHEDULES`.
+    """Every subset that brings the query the answer and none of whose paths can be removed; at most `MOST_SCHEDULES`.
 
-    One that is not known yet lacks some path of each that is (Reiter, 1987): so the paths of known ones are left out,
-    one of each, until nothing is left that solves.
+    A schedule that is not found yet lacks at least one path of each that is found (Reiter, 1987, hitting sets). So one
+    path of each found schedule is removed, in all combinations, until the rest does not solve the chain.
     """
     whole = frozenset(path for path in paths if path.chain == "same")
     if not simulate(chain, whole).solves:
@@ -95,7 +95,7 @@ def minimal_schedules(chain: Chain, paths: Sequence[Path]) -> Iterator[tuple[Pat
         if schedule is None:
             if not simulate(chain, whole - removed).solves:
                 continue
-            schedule = frozenset(without_spare(chain, sorted(flattest(chain, whole - removed))))
+            schedule = frozenset(without_spare(chain, flattest(chain, sorted(whole - removed))))
             found.append(schedule)
             yield tuple(sorted(schedule))
         new = [less for path in sorted(schedule) if (less := removed | {path}) not in seen]
@@ -103,27 +103,23 @@ def minimal_schedules(chain: Chain, paths: Sequence[Path]) -> Iterator[tuple[Pat
         seen.update(new)
 
 
-def flattest(chain: Chain, paths: frozenset[Path]) -> frozenset[Path]:
-    """What is left of paths that solve if those are left out without which the answer comes by as few merges."""
-    least, kept = height(chain, sorted(paths)), paths
-    for path in sorted(paths, reverse=True):
-        fewer = kept - {path}
-        if simulate(chain, fewer).solves and height(chain, sorted(fewer)) == least:
-            kept = fewer
-    return kept
+def flattest(chain: Chain, paths: Sequence[Path]) -> list[Path]:
+    """A minimal subset of paths whose tree of merges is as low as that of all paths."""
+    least = height(chain, paths)
+    return pruned(paths, lambda fewer: simulate(chain, fewer).solves and height(chain, fewer) == least)
 
 
 def named(chain: Chain, schedule: tuple[Path, ...]) -> Named:
-    """A schedule by its tree of merges."""
+    """A schedule with its name, by its tree of merges."""
     merges = [path for path in schedule if not joins_a_fact(path)]
     reads = sum(path.query == "query" for path in merges)
-    tall, ahead = height(chain, schedule), len(merges) - reads
+    merges_in_a_row, ahead = height(chain, schedule), len(merges) - reads
     side: Side = "query" if not ahead else "chain" if reads == 1 else "both"
-    return Named(kind_of(tall, chain.hops), side, tall, reads, ahead, schedule)
+    return Named(kind_of(merges_in_a_row, chain.hops), side, merges_in_a_row, reads, ahead, schedule)
 
 
 def kind_of(height: int, hops: int) -> Kind:
-    """The name of a tree of this height: `hops` is that of a line, the binary logarithm of its leaves the least."""
+    """The name of a tree of merges by its height, from ⌈log2(hops + 1)⌉ (balanced) to `hops` (a line)."""
     flattest = hops.bit_length()  # ⌈log2(hops + 1)⌉
     if flattest == hops:
         return "either" if height <= hops else "linear"
@@ -131,16 +127,16 @@ def kind_of(height: int, hops: int) -> Kind:
 
 
 def joins_a_fact(path: Path) -> bool:
-    """Whether a path leads from one token of a fact to its other one."""
+    """Whether a path connects the two tokens of one fact."""
     query, key = place_of(path.query), place_of(path.key)
     return query > 0 < key and (query + 1) // 2 == (key + 1) // 2
 
 
 def height(chain: Chain, schedule: Sequence[Path]) -> int:
-    """The fewest merges one after the other by which, along these paths, the query gets all pieces of the chain.
+    """The least height of a tree of merges by which these paths bring the query all pieces of the chain.
 
-    For every position and every interval of pieces that it can hold, the fewest so far; a path joins a part that the
-    one holds with a part that the other holds, where the two share a piece.
+    Dynamic programming over layers: for every position and every interval of pieces that it can hold, the least height
+    so far. A path joins an interval of its query with an interval of its key if the two share a piece.
     """
     held = [parts({start: 0}) for start in chain.start()]
     for _, layer in groupby(sorted(schedule), key=lambda path: path.layer):
@@ -148,21 +144,21 @@ def height(chain: Chain, schedule: Sequence[Path]) -> int:
         for path in layer:
             query, key = place_of(path.query), place_of(path.key)
             joined: dict[Interval, int] = defaultdict(lambda: len(schedule))
-            for mine, my_height in held[query].items():
-                for other, its_height in before[key].items():
-                    if meet(mine, other):
-                        both = hull(mine, other)
-                        tall = max(my_height, its_height) + (not joins_a_fact(path))
-                        joined[both] = min(joined[both], tall)
+            for own, own_height in held[query].items():
+                for other, other_height in before[key].items():
+                    if meet(own, other):
+                        both = hull(own, other)
+                        merged = max(own_height, other_height) + (not joins_a_fact(path))
+                        joined[both] = min(joined[both], merged)
             held[query] = parts({**joined, **{i: min(h, joined[i]) for i, h in held[query].items()}})
     return held[0][0, chain.last]
 
 
 def parts(intervals: dict[Interval, int]) -> dict[Interval, int]:
-    """With all parts of these intervals: who holds a whole holds its parts, at no greater height."""
-    found: dict[Interval, int] = {}
-    for (low, high), tall in intervals.items():
+    """All sub-intervals of intervals with their least heights: a position that holds an interval holds its parts."""
+    heights: dict[Interval, int] = {}
+    for (low, high), whole in intervals.items():
         for start in range(low, high + 1):
             for end in range(start, high + 1):
-                found[start, end] = min(found.get((start, end), tall), tall)
-    return found
+                heights[start, end] = min(heights.get((start, end), whole), whole)
+    return heights

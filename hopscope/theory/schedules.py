@@ -1,8 +1,8 @@
-"""Schedules as yardsticks: all that are optimal, the fewest heads, and how much of a given circuit could be spared.
+"""Optimal schedules as a reference for circuits: all of them, the fewest heads, and the redundancy of a given circuit.
 
-The paper remarks of Transformers A, B and C, which use four heads for three hops, that three would have done (Musat,
-ICLR 2025, section 8.2); here such remarks are computed. A head counts where it is useful: a pair of layer and head in
-which some position attends along a path that the answer needs.
+The paper remarks that Transformers A, B and C use four heads for three hops, although three would suffice (Musat, ICLR
+2025, section 8.2). This module computes such statements. Only useful heads count: a pair of layer and head in which
+some position attends along a path that the answer needs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from hopscope.theory.search import Search
 def optimal_schedules(
     hops: int, mask: Mask = "causal", heads: Heads = "one", order: str = "nearest_first", limit: int = 20_000
 ) -> list[tuple[Path, ...]]:
-    """All schedules of the least depth from which no path can be left out, up to the naming of heads, sorted.
+    """All minimal schedules of the minimum depth, sorted; no path of a minimal one can be removed.
 
-    Of shuffled facts, those for a worst order. Raises BadInput if the search meets more than `limit` schedules, with
-    and without spare paths.
+    Schedules that differ only in the numbering of heads are the same. For shuffled facts they are those of a worst
+    order; arguments are those of `hopscope.theory.depth.minimum_depth`.
+
+    Raises:
+        BadInput: an argument is out of range, or the search finds more than `limit` schedules, minimal or not.
     """
     chain = chain_of(hops, mask, order)
     check_heads(heads)
@@ -35,17 +38,26 @@ def optimal_schedules(
 
 
 def is_minimal(chain: Chain, paths: Sequence[Path]) -> bool:
-    """Whether the query gets the answer, but no longer when any one path is left out."""
+    """Whether paths bring the query the answer, and would not without any one of them."""
     others = ([other for other in paths if other != path] for path in paths)
     return simulate(chain, paths).solves and not any(simulate(chain, fewer).solves for fewer in others)
 
 
 def fewest_heads(hops: int, mask: Mask = "causal", order: str = "nearest_first", n_layers: int | None = None) -> int:
-    """The fewest useful heads, counted over all layers; in so many layers, by default in any number.
+    """The fewest useful heads over all layers, for a given number of layers or for any.
 
-    Heads that stand side by side in a layer can be put one after the other into layers of their own: then everybody
-    holds as much or more. So there are never fewer heads than layers are needed with one head each, and given that many
-    layers there need not be more. With fewer layers a search tells how many have to stand side by side.
+    Heads of one layer can be moved to consecutive layers of their own: every position then holds at least as much. So
+    at least as many heads are needed as one-head layers, and with that many layers no more are needed. With fewer
+    layers, a search finds how many layers need two heads.
+
+    Args:
+        hops: D.
+        mask: `causal` or `none`.
+        order: as in `hopscope.theory.depth`.
+        n_layers: layers of the model; None for any number.
+
+    Raises:
+        BadInput: an argument is out of range, `n_layers` is below the minimum depth, or the search is too large.
     """
     chain = chain_of(hops, mask, order)
     alone = minimum_depth(hops, mask, "one", order).min_layers
@@ -53,28 +65,30 @@ def fewest_heads(hops: int, mask: Mask = "causal", order: str = "nearest_first",
         return alone
     if n_layers < (least := minimum_depth(hops, mask, "many", order).min_layers):
         raise BadInput(f"layers must be at least {least} for {hops} hops; got {n_layers}")
-    dealings = itertools.product((1, 2), repeat=n_layers)
-    for dealing in sorted(dealings, key=sum):
-        if sum(dealing) >= alone and Search(chain, dealing).any():
-            return sum(dealing)
+    for heads in sorted(itertools.product((1, 2), repeat=n_layers), key=sum):
+        if sum(heads) >= alone and Search(chain, heads).any():
+            return sum(heads)
     raise AssertionError("two heads in every layer are as good as any number")
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """A circuit, measured against the optimum.
+    """A circuit compared with the optimum.
 
     Attributes:
+        hops: D.
+        mask: `causal` or `none`.
+        order: of the facts.
         solves: whether its information flow brings the query the answer.
-        layers: how many layers its paths are in.
-        heads: how many heads, counted over all layers.
-        fewest_layers: how many would do, with many heads each.
-        fewest_heads: how many would do, with as many layers.
-        minimal: what is left when paths that can be spared are taken out, late layers first.
-        spare: those paths.
-        blind: paths whose positions share no piece when they attend: breaches of assumption 1.
-        masked: paths that attend against the mask.
-        elsewhere: paths between different chains, of which the model says nothing.
+        layers: number of layers with a path.
+        heads: number of heads with a path, over all layers.
+        fewest_layers: how many layers suffice, with many heads each.
+        fewest_heads: how many heads suffice, with one head in each layer.
+        minimal: the paths that remain after superfluous ones are removed, last layers first.
+        spare: the superfluous paths.
+        blind: paths whose positions share no piece, which violates assumption 1.
+        masked: paths that the mask forbids.
+        elsewhere: paths between different chains, which this model of information flow does not describe.
     """
 
     hops: int
@@ -97,10 +111,12 @@ class Yardstick:
 
 
 def redundancy(paths: Sequence[Path], hops: int, mask: Mask = "causal", order: str = "nearest_first") -> Yardstick:
-    """How a circuit, such as one found in a trained model, compares with the least that its task needs.
+    """Compare a circuit, such as one found in a trained model, with the fewest layers and heads that its task needs.
 
-    It does not have to solve the task: then nothing of it is spare, for nothing of it suffices. Raises BadInput for
-    roles that a chain of so many hops lacks.
+    If the circuit does not solve the task, none of its paths counts as superfluous.
+
+    Raises:
+        BadInput: an argument is out of range, or a path names a role that a chain of `hops` does not have.
     """
     chain = chain_of(hops, mask, order)
     flow = simulate(chain, paths)

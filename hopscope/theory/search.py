@@ -1,45 +1,46 @@
-"""A complete search over schedules of a given depth, driven by demand, from the last layer back to the first.
+"""A complete backward search over schedules of a given depth, from the last layer to the first.
 
-After the last layer the query must hold e_0 … e_2D. Whoever must hold an interval after a layer either held it before,
-or attends: then it must hold a part of it before, the other the rest, and both the piece at which they meet. So demands
-on one layer become demands on the layer before, and a schedule is found when all of them hold at the start.
+After the last layer the query must hold e_0 … e_2D. A position that must hold an interval after a layer either holds it
+before that layer, or attends to another position. In that case the two hold one part each before the layer, and share
+a piece at which the parts meet. So demands on one layer become demands on the layer before. A schedule is found when
+all demands are met before layer 0.
 
-Complete means: every schedule from which no path can be left out is found. For let it be simulated, and its demands be
-traced back: where a position extends its interval on one side, the last piece that it held on that side is a piece at
-which the two may meet, and is among those tried; where one position brings both sides, it holds all that is demanded,
-and the other need hold nothing beyond what it started with. Of several heads two matter, one for either side.
+The search is complete: it finds every schedule from which no path can be removed. Simulate such a schedule and trace
+its demands back. If a position extends its interval on one side, the last piece that it held on that side is a possible
+meeting piece, and all of these are tried. If one other position brings both sides, it holds all that is demanded, and
+the attending position needs only what it holds before layer 0. Two heads suffice, one for each side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
-from hopscope.theory.flow import Chain, Held, Interval, heads_for, hull, meet, reach, within
+from hopscope.theory.flow import Chain, Interval, heads_for, hull, meet, within
 
-#: What positions must hold, by place, beyond what they start with.
+#: What positions must hold, by index, if that is more than they hold before layer 0.
 Demands = dict[int, Interval]
-#: In one layer, who attends to whom: (layer, place, places attended to).
+#: The attention of one position in one layer: (layer, index of the position, indices that it attends to).
 Move = tuple[int, int, tuple[int, ...]]
-#: A way to meet a demand: whom to attend to, and what everyone involved must hold a layer earlier.
+#: A way to meet a demand: the positions to attend to, and what each position involved must hold one layer earlier.
 Option = tuple[tuple[int, ...], tuple[tuple[int, Interval], ...]]
 
-#: Partial schedules to look at before giving up: some minutes.
+#: Partial schedules that are examined before the search gives up; they take some minutes.
 PATIENCE = 3_000_000
 
 
 @dataclass
 class Search:
-    """Schedules for one chain with given heads per layer.
+    """A search for schedules of one chain with given numbers of heads per layer.
 
     Attributes:
-        chain: whose.
-        heads: for each layer how many positions a position may attend to in it: 0, 1, or 2, which is as good as any.
-        patience: how many partial schedules to look at.
-        examined: how many were looked at.
+        chain: to be solved.
+        heads: for each layer, how many positions a position may attend to: 0, 1 or 2; more than 2 are of no use.
+        patience: how many partial schedules may be examined.
+        examined: how many have been examined.
     """
 
     chain: Chain
@@ -48,31 +49,28 @@ class Search:
     examined: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        many = min(self.heads, default=0) >= 2
-        self.attainable = best(self.chain, len(self.heads)) if many else attainable(self.chain, self.heads)
+        self.attainable = attainable(self.chain, self.heads)
         self.options = cache(self.find_options)
         self.dead: set[tuple[int, frozenset[tuple[int, Interval]]]] = set()
         self.below: dict[tuple[int, frozenset[tuple[int, Interval]]], frozenset[frozenset[Move]]] = {}
 
     def any(self) -> list[Path] | None:
-        """Some schedule by which the query gets the last piece, or None if there is none."""
-        goal = {0: (0, self.chain.last)}
-        if not self.holds(len(self.heads), 0, goal[0]):
-            return None
-        found = self.solve(len(self.heads), goal)
-        return None if found is None else schedule(found)
+        """A schedule that brings the query the last piece; None if there is none. Raises BadInput out of patience."""
+        moves = self.solve(len(self.heads), {0: (0, self.chain.last)})
+        return None if moves is None else schedule(moves)
 
     def all(self, limit: int) -> list[list[Path]]:
-        """Every schedule without spare paths, and some with, each once. Raises BadInput if there are above `limit`."""
+        """Every schedule from which no path can be removed, and some others, each once.
+
+        Raises BadInput if there are more than `limit`, or out of patience.
+        """
         goal = {0: (0, self.chain.last)}
-        if not self.holds(len(self.heads), 0, goal[0]):
-            return []
         return [schedule(moves) for moves in self.collect(len(self.heads), goal, limit)]
 
-    # Demands after `layer` layers, met by moves in the layers before --------------------------------------------------
+    # Demands after `layer` layers, met by moves in earlier layers -----------------------------------------------------
 
     def solve(self, layer: int, demands: Demands) -> tuple[Move, ...] | None:
-        """The first way that works."""
+        """The first set of moves that meets demands; None if there is none."""
         state = layer, frozenset(demands.items())
         if not demands:
             return ()
@@ -86,7 +84,7 @@ class Search:
         return None
 
     def collect(self, layer: int, demands: Demands, limit: int) -> frozenset[frozenset[Move]]:
-        """All ways that work."""
+        """All sets of moves that meet demands."""
         state = layer, frozenset(demands.items())
         if not demands or layer == 0:
             return frozenset() if demands else frozenset({frozenset()})
@@ -101,6 +99,7 @@ class Search:
         return self.below[state]
 
     def count(self) -> None:
+        """Count a partial schedule. Raises BadInput out of patience."""
         self.examined += 1
         if self.examined > self.patience:
             raise BadInput(
@@ -111,7 +110,7 @@ class Search:
     def steps(
         self, layer: int, left: Sequence[tuple[int, Interval]], earlier: Demands
     ) -> Iterator[tuple[tuple[Move, ...], Demands]]:
-        """All combinations of ways to meet all demands, with the demands that they leave on the layer before."""
+        """All combinations of moves that meet all demands, with the demands on the layer before that follow."""
         if not left:
             yield (), earlier
             return
@@ -124,7 +123,7 @@ class Search:
                     yield (*own, *moves), result
 
     def join(self, layer: int, demands: Demands, parts: Sequence[tuple[int, Interval]]) -> Demands | None:
-        """Demands and more demands together, or None if somebody could not meet his."""
+        """Demands and further demands together; None if some position cannot hold what it must."""
         joined = dict(demands)
         for place, part in parts:
             start = self.chain.start_of(place)
@@ -136,32 +135,32 @@ class Search:
         return joined
 
     def holds(self, layer: int, place: int, want: Interval) -> bool:
-        """Whether the position can hold this after so many layers, were there nobody else to serve."""
+        """Whether a position can hold an interval after `layer` layers, if no other demand had to be met."""
         return any(within(want, interval) for interval in self.attainable[layer][place])
 
     def find_options(self, layer: int, place: int, want: Interval) -> tuple[Option, ...]:
-        """All ways in which a position comes to hold an interval that includes what it starts with."""
-        found: list[Option] = []
+        """All ways in which a position can hold an interval, which includes what it holds before layer 0."""
+        options: list[Option] = []
         low, high = want
         first, last = start = self.chain.start_of(place)
         heads = self.heads[layer - 1]
         if self.holds(layer - 1, place, want):
-            found.append(((), ((place, want),)))
+            options.append(((), ((place, want),)))
         if heads >= 1:
-            for meeting in range(last, high):  # from the right: the other holds the meeting piece and all beyond it
-                found += self.ask(layer - 1, place, (low, meeting), ((meeting, high),))
+            for meeting in range(last, high):  # the other holds the meeting piece and all pieces to its right
+                options += self.ask(layer - 1, place, (low, meeting), ((meeting, high),))
             for meeting in range(first, low, -1):
-                found += self.ask(layer - 1, place, (meeting, high), ((low, meeting),))
+                options += self.ask(layer - 1, place, (meeting, high), ((low, meeting),))
             if low < first and last < high:
-                found += self.ask(layer - 1, place, start, (want,))
+                options += self.ask(layer - 1, place, start, (want,))
         if heads >= 2:
             for lower in range(first, low, -1):
                 for upper in range(last, high):
-                    found += self.ask(layer - 1, place, (lower, upper), ((low, lower), (upper, high)))
-        return tuple(found)
+                    options += self.ask(layer - 1, place, (lower, upper), ((low, lower), (upper, high)))
+        return tuple(options)
 
     def ask(self, layer: int, place: int, own: Interval, asked: tuple[Interval, ...]) -> list[Option]:
-        """The options in which a position holds `own`, and the others that it attends to hold what they are asked."""
+        """The options in which a position holds `own`, and attends to one other that holds each interval `asked`."""
         if not self.holds(layer, place, own):
             return []
         choices: list[Option] = [((), ((place, own),))]
@@ -177,25 +176,20 @@ class Search:
 
 
 def schedule(moves: Sequence[Move] | frozenset[Move]) -> list[Path]:
-    """Moves as paths."""
+    """Moves as sorted paths."""
     return sorted(path for layer, place, keys in moves for path in heads_for(layer, place, keys))
 
 
-# What each position can hold if it is served alone --------------------------------------------------------------------
+# What each position can hold, whatever the others hold ----------------------------------------------------------------
 
+#: By layer and index of the position: intervals that it can hold.
 Attainable = list[list[tuple[Interval, ...]]]
 
 
-def best(chain: Chain, n_layers: int) -> Attainable:
-    """With several heads: by layer and place, the one interval that holds all others."""
-    held: list[Held] = reach(chain, n_layers)
-    return [[(interval,) for interval in layer] for layer in held]
-
-
 def attainable(chain: Chain, heads: Sequence[int]) -> Attainable:
-    """By layer and place, the intervals that lie in no other that is attainable.
+    """The intervals of each position that are contained in no other interval it can hold.
 
-    Each is attained by some schedule; two of them perhaps by none. So it is more than any schedule attains.
+    Some schedule attains each of them, but perhaps none attains two at once: this is an upper bound.
     """
     held: Attainable = [[(interval,) for interval in chain.start()]]
     for n_heads in heads:
@@ -204,21 +198,22 @@ def attainable(chain: Chain, heads: Sequence[int]) -> Attainable:
 
 
 def grown(chain: Chain, before: list[tuple[Interval, ...]], query: int, n_heads: int) -> set[Interval]:
-    """What a position can hold a layer later, attending to as many others."""
+    """What a position can hold one layer later if it attends to up to `n_heads` others.
+
+    Two heads can attend to the positions that reach furthest to either side, which brings as much as all together.
+    """
     visible = [key for key in range(chain.last + 1) if key != query and chain.sees(query, key)]
-    found: set[Interval] = set()
+    intervals: set[Interval] = set()
     for own in before[query]:
-        joined = (
-            {hull(own, other) for key in visible for other in before[key] if meet(own, other)} if n_heads else set()
-        )
-        found |= {own} | joined
-        if n_heads >= 2:
-            found |= {hull(one, other) for one in joined for other in joined}
-    return found
+        joined = {hull(own, other) for key in visible for other in before[key] if meet(own, other)}
+        intervals.add(own)
+        if n_heads:
+            intervals |= joined if n_heads == 1 else {reduce(hull, joined, own)}
+    return intervals
 
 
 def outermost(intervals: set[Interval]) -> tuple[Interval, ...]:
-    """Those that lie in no other: from left to right, each that reaches further than all before."""
+    """The intervals that are contained in no other, from left to right: each ends further right than all before."""
     kept: list[Interval] = []
     for interval in sorted(intervals, key=lambda one: (one[0], -one[1])):
         if not kept or interval[1] > kept[-1][1]:

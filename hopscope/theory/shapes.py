@@ -1,13 +1,14 @@
-"""Information flow where facts have several premises: sets of pieces instead of intervals, many heads.
+"""Information flow for facts with several premises: sets of pieces instead of intervals, with many heads.
 
-The positions are the query and all tokens of one chain's facts. The pieces are the variables, and for each fact its
-position, written p3 for that of step 3. A token starts with its variable and the position of its fact.
+The positions are the query and all tokens of one chain's facts. The pieces are the variables and the positions of facts
+(p3 is the position of step 3). A token starts with its variable and the position of its fact.
 
-In a plain chain every piece belongs to one fact or joins two, so that to share it is to know whom one means, which is
-what assumption 1 is about. Here a premise is shared by all facts that combine it with other chains' values of the other
-premises (`conditional_retrieval` lists them); who shares only pieces from one premise's side cannot tell them apart.
-So what is shared must single the fact out: something that depends on the combination (the fact's own position, its
-conclusion, or what follows from it), or from each premise's side a piece that the other sides lack.
+In a plain chain a piece belongs to one fact or joins two, so a shared piece identifies the position to attend to, as
+assumption 1 requires. With several premises one premise stands in many facts, which combine it with the other chains'
+values of the other premises (`conditional_retrieval` lists them). Pieces from the side of one premise do not
+distinguish these facts. So the shared pieces must identify the fact: either one of them depends on the combination (the
+fact's own position, its conclusion, or a consequence of it), or each premise's side contributes a piece that the other
+sides do not have.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
 from hopscope.problem.shapes import Step, parse_order, parse_shape
 from hopscope.theory.depth import MASKS, Mask, paper_bound
+from hopscope.theory.flow import pruned
 
 Pieces = frozenset[str]
-#: What every token holds, by its number.
+#: What every token holds, by its index.
 Holding = tuple[Pieces, ...]
 
-#: Of shuffled facts the worst order is sought among all, up to so many steps.
+#: The most steps for which all orders of shuffled facts are searched for the worst.
 MOST_SHUFFLED = 6
 
 
 @dataclass(frozen=True)
 class Token:
-    """A position: its role, what it holds before any layer, and the step of its fact (None for the query)."""
+    """A position: its role, what it holds before layer 0, and the step of its fact (None for the query)."""
 
     role: str
     start: Pieces
@@ -45,9 +47,9 @@ class Sheet:
     """One chain of a shape.
 
     Attributes:
-        steps: the shape.
-        order: the steps, counted from 1, as they are presented.
-        causal: whether a position may attend to earlier positions and itself only.
+        steps: of the shape.
+        order: the steps, counted from 1, in the order of presentation.
+        causal: whether a position may only attend to itself and to earlier positions.
     """
 
     steps: tuple[Step, ...]
@@ -56,7 +58,7 @@ class Sheet:
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """The query, then fact by fact its premises and its conclusion; roles as `FactSheet.role_names` has them."""
+        """The query, then the premises and the conclusion of each fact, with the roles of `FactSheet.role_names`."""
         tokens = [Token("query", frozenset(self.steps[0].premises[:1]), None)]
         for k, step in enumerate(self.steps, 1):
             for n, premise in enumerate(step.premises, 1):
@@ -67,31 +69,31 @@ class Sheet:
 
     @property
     def answers(self) -> Pieces:
-        """What the query wants: all conclusions."""
+        """What the query must hold in the end: all conclusions."""
         return frozenset(step.conclusion for step in self.steps)
 
     @cached_property
     def upstream(self) -> dict[str, Pieces]:
-        """For each variable: itself, and all pieces on the ways that lead to it."""
-        found = {self.steps[0].premises[0]: frozenset(self.steps[0].premises[:1])}
+        """For each variable: itself, and all pieces from which it is derived."""
+        sources = {self.steps[0].premises[0]: frozenset(self.steps[0].premises[:1])}
         for k, step in enumerate(self.steps, 1):
-            sides = (found[premise] for premise in step.premises)
-            found[step.conclusion] = frozenset({step.conclusion, position(k)}).union(*sides)
-        return found
+            sides = (sources[premise] for premise in step.premises)
+            sources[step.conclusion] = frozenset({step.conclusion, position(k)}).union(*sides)
+        return sources
 
     @cached_property
     def depends(self) -> dict[str, Pieces]:
-        """For each variable: itself, the position of the fact that concludes it, and all pieces that follow from it."""
-        found = {}
+        """For each variable: itself, the position of the fact that concludes it, and all pieces derived from it."""
+        derived = {}
         for variable in self.upstream:
             after = {other for other, before in self.upstream.items() if variable in before}
-            found[variable] = frozenset(
+            derived[variable] = frozenset(
                 after | {position(k) for k, step in enumerate(self.steps, 1) if step.conclusion in after}
             )
-        return found
+        return derived
 
     def pins(self, pieces: Pieces, variable: str) -> bool:
-        """Whether pieces single out one value of a variable among those that combine chains."""
+        """Whether pieces identify one value of a variable among those that combine the premises of several chains."""
         if pieces & self.depends[variable]:
             return True
         premises = next((step.premises for step in self.steps if step.conclusion == variable), ())
@@ -103,7 +105,7 @@ class Sheet:
 
     @cached_property
     def times(self) -> tuple[int, ...]:
-        """When each token is presented."""
+        """A number for each token that grows in the order of presentation."""
         ranks = {k: n for n, k in enumerate(self.order)}
         return tuple(
             len(self.tokens) ** 2 if token.step is None else ranks[token.step] * len(self.tokens) + n
@@ -111,27 +113,30 @@ class Sheet:
         )
 
     def shared(self, query: int, key: int, held: Holding) -> Pieces | None:
-        """Pieces by which one token finds another, none of them spare, given what all hold; None if it cannot."""
+        """A minimal set of shared pieces by which the token `query` identifies `key`; None if it cannot, or is masked.
+
+        `held` says what all tokens hold.
+        """
         if query == key or (self.causal and self.times[key] > self.times[query]):
             return None
         step = self.tokens[key].step
-        meant = self.steps[0].premises[0] if step is None else self.steps[step - 1].conclusion
+        variable = self.steps[0].premises[0] if step is None else self.steps[step - 1].conclusion
         common = held[query] & held[key]
-        if not self.pins(common, meant):
+        if not self.pins(common, variable):
             return None
         for piece in sorted(common):
-            if self.pins(common - {piece}, meant):
+            if self.pins(common - {piece}, variable):
                 common -= {piece}
         return common
 
 
 def position(step: int) -> str:
-    """The name of the piece that a fact's tokens share: its position."""
+    """The name of the piece that the tokens of one fact share: the fact's position."""
     return f"p{step}"
 
 
 def reach(sheet: Sheet) -> list[Holding]:
-    """What every token holds at best, before any layer and after each, until the query holds all conclusions.
+    """The most that every token can hold, before layer 0 and after each, until the query holds all conclusions.
 
     Raises BadInput if it never does.
     """
@@ -147,7 +152,7 @@ def reach(sheet: Sheet) -> list[Holding]:
 
 
 def trace(sheet: Sheet, held: Sequence[Holding]) -> list[Path]:
-    """A schedule by which the query gets all conclusions, back from the last layer, without spare paths."""
+    """A schedule that brings the query all conclusions, traced back from the last layer, without superfluous paths."""
     paths: list[Path] = []
     wanted: dict[int, Pieces] = {0: sheet.answers}
     for layer in reversed(range(len(held) - 1)):
@@ -159,26 +164,29 @@ def trace(sheet: Sheet, held: Sequence[Holding]) -> list[Path]:
             for key, part in parts.items():
                 earlier[key] = earlier.get(key, frozenset()) | part
         wanted = earlier
-    return renamed(without_spare(sheet, paths))
+    return renamed(pruned(paths, lambda fewer: sheet.answers <= simulate(sheet, fewer)))
 
 
 def split(sheet: Sheet, before: Holding, query: int, want: Pieces) -> dict[int, Pieces]:
-    """Who must hold what a layer earlier, so that a token can hold `want`: whoever has most of what is missing."""
+    """What tokens must hold one layer earlier so that `query` can hold `want`.
+
+    It attends to the token that holds most of the missing pieces, until none is missing.
+    """
     parts = {query: want & before[query]}
     missing = want - before[query]
     while missing:
         able = [k for k in range(len(before)) if sheet.shared(query, k, before) is not None]
         key = max(able, key=lambda k: (len(missing & before[k]), len(sheet.tokens[k].start & want), -k))
-        found = sheet.shared(query, key, before)
-        assert found is not None
-        parts[key] = (missing & before[key]) | found
-        parts[query] |= found
+        shared = sheet.shared(query, key, before)
+        assert shared is not None
+        parts[key] = (missing & before[key]) | shared
+        parts[query] |= shared
         missing -= before[key]
     return parts
 
 
 def simulate(sheet: Sheet, paths: Iterable[Path]) -> Pieces:
-    """What the query holds in the end. Paths whose positions do not find each other move nothing."""
+    """What the query holds in the end. A path whose query cannot identify its key moves nothing."""
     numbers = {token.role: n for n, token in enumerate(sheet.tokens)}
     held: Holding = tuple(token.start for token in sheet.tokens)
     for _, group in itertools.groupby(sorted(paths), key=lambda path: path.layer):
@@ -191,29 +199,19 @@ def simulate(sheet: Sheet, paths: Iterable[Path]) -> Pieces:
     return held[0]
 
 
-def without_spare(sheet: Sheet, paths: Sequence[Path]) -> list[Path]:
-    """What remains when paths that the answers do not need are left out, one after the other, late layers first."""
-    kept = list(paths)
-    for path in sorted(paths, reverse=True):
-        fewer = [other for other in kept if other != path]
-        if sheet.answers <= simulate(sheet, fewer):
-            kept = fewer
-    return kept
-
-
 def renamed(paths: Iterable[Path]) -> list[Path]:
-    """The same with heads numbered from 0 for each position and layer."""
+    """The same paths, with heads numbered from 0 for each position and layer."""
     groups = itertools.groupby(sorted(paths, key=lambda p: (p.layer, p.query, p.head)), lambda p: (p.layer, p.query))
     return sorted(Path(p.layer, n, p.query, p.key) for _, group in groups for n, p in enumerate(group))
 
 
 @dataclass(frozen=True)
 class ShapeDepth:
-    """An answer of `minimum_depth`, in the words of `hopscope.theory.depth.Depth`, with the shape.
+    """The result of `minimum_depth`, with the fields of `hopscope.theory.depth.Depth` and the shape.
 
-    `hops` is the number of steps; `paper_bound` is None where facts have several premises, for the paper's proof is
-    about chains. The certificate says what the query holds at best before any layer and after each one up to one fewer
-    than needed, and what it still misses then.
+    `hops` is the number of steps. `paper_bound` is None if a fact has several premises, because the paper's proof is
+    about chains. The certificate gives the most that the query can hold before layer 0 and after each layer but the
+    last one, and the conclusions that are still missing then.
     """
 
     shape: str
@@ -235,9 +233,13 @@ def minimum_depth(shape: str, mask: Mask = "causal", order: str = "nearest_first
     """The fewest layers, with any number of heads, after which the query can hold every conclusion of a shape.
 
     Args:
-        shape: such as `a>x a>y xy>z`.
-        mask: `causal`, or `none`.
-        order: as for tasks; of shuffled facts, that of a worst order.
+        shape: for example `a>x a>y xy>z`.
+        mask: `causal` or `none`.
+        order: as for tasks; shuffled facts are taken in a worst order.
+
+    Raises:
+        BadInput: shape, mask or order is invalid, no depth suffices, or shuffled facts have more than `MOST_SHUFFLED`
+            steps under a mask.
     """
     if mask not in MASKS:
         raise BadInput(f"mask must be one of {', '.join(MASKS)}; got {mask!r}")
@@ -259,7 +261,7 @@ def minimum_depth(shape: str, mask: Mask = "causal", order: str = "nearest_first
 
 
 def orders(steps: tuple[Step, ...], mask: Mask, order: str) -> list[tuple[int, ...]]:
-    """The orders of presentation that are meant: one, or for shuffled facts under a mask all of them."""
+    """The orders of presentation to try: one, or all of them for shuffled facts under a mask."""
     numbers = tuple(range(1, len(steps) + 1))
     asked = parse_order(order, len(steps))
     if asked is not None or mask == "none":
@@ -270,7 +272,7 @@ def orders(steps: tuple[Step, ...], mask: Mask, order: str) -> list[tuple[int, .
 
 
 def bound(steps: tuple[Step, ...]) -> int | None:
-    """The paper's bound for the longest chain in a shape of single premises."""
+    """The paper's bound for the longest chain of a shape; None if a step has several premises."""
     if any(len(step.premises) > 1 for step in steps):
         return None
     hops = {steps[0].premises[0]: 0}

@@ -9,9 +9,9 @@ import pytest
 from hopscope.cli import main
 
 WORDS = {
-    "heads --circuit --tests 9": "--tests says nothing beside --circuit",
-    "heads --needles --hops 2": "--hops says nothing beside --needles",
-    "heads --needles --formulation kingdoms": "--formulation says nothing beside --needles",
+    "heads --circuit --tests 9": "--tests has no effect with --circuit",
+    "heads --needles --hops 2": "--hops has no effect with --needles",
+    "heads --needles --formulation kingdoms": "--formulation has no effect with --needles",
     "heads --needles --circuit": "--circuit and --needles are two studies",
     "explore demo --export page.html --port 5": "--port has no effect with --export",
     "report --studies --paper": "--paper and --studies are different reports",

@@ -68,14 +68,14 @@ def test_what_a_llama_writes_is_what_its_streams_grow_by():
 
 
 def test_one_function_written_as_a_granite_is_refused():
-    """What its layers put out is multiplied before it is added: a head would be told 1 / 0.22 times too strong."""
+    """The outputs of its layers are scaled before they are added: a head would seem 1 / 0.22 times too strong."""
     made = planted.planted()
     granite = like(made.model, GraniteConfig, GraniteForCausalLM)
     granite.load_state_dict(made.model.state_dict(), strict=False)
     granite.config.residual_multiplier = 0.22
     for layer in granite.model.layers:
         layer.residual_multiplier = 0.22
-    with pytest.raises(BadInput, match=r"layer 1 of granite changes its stream by something else"):
+    with pytest.raises(BadInput, match=r"layer 1 of granite adds something else to its stream"):
         Lens(Opened(granite, made.tokenizer, "granite", {}))
 
 
@@ -94,7 +94,7 @@ def test_norms_between_a_projection_and_the_stream_are_refused(config, model):
 def test_a_model_whose_weights_are_no_numbers_has_no_heads():
     made = planted.planted()
     made.model.lm_head.weight.fill_(math.nan)
-    with pytest.raises(BadInput, match="logits that are no finite numbers"):
+    with pytest.raises(BadInput, match="computes logits that are not finite"):
         Lens(made)
 
 
@@ -207,7 +207,7 @@ def test_logits_that_are_no_numbers_stop_scores_and_text(fault):
         lambda: broken.generate([ASKED], [Sampling(0.0, 4, 0)]),
         lambda: broken.generate([ASKED], [Sampling(1.0, 4, 0)]),
     ):
-        with pytest.raises(BadInput, match="bigram puts out logits that are no numbers in float32"):
+        with pytest.raises(BadInput, match="bigram computes logits that are NaN in float32"):
             ask()
 
 

@@ -1,4 +1,4 @@
-"""`hopscope lm`: language models: their questions, how well they answer, and which heads retrieve."""
+"""`hopscope lm`: language models: questions for them, their evaluation, and the heads that retrieve."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ class Commands(Listed):
     folder = "cli.lm"
 
 
-command = Commands("lm", help="Ask language models the retrieval problem in words, and find the heads that solve it.")
+command = Commands("lm", help="Evaluate language models on the retrieval problem in words, and find heads that do it.")

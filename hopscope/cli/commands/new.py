@@ -1,4 +1,4 @@
-"""`hopscope new KIND NAME`: the skeleton of a task, an attention variant, a measure, a model, a study, ….
+"""`hopscope new KIND NAME`: write the skeleton of a task, an attention variant, a measure, a model, a study, ….
 
 A skeleton is a small working example that passes the contract tests of its kind. It is written into the user's folder
 (`--with`, HOPSCOPE_PATH) if there is one, else into this checkout.
@@ -61,7 +61,7 @@ KINDS = {
     ),
     "model": Kind(
         "models",
-        "A model that is not a Transformer, but is trained, resumed and searched like one.",
+        "A model other than the transformer, which can be trained, resumed and searched for circuits.",
         ("train retrieval --model '{name}(width=32)' --steps 200 --out runs/{name}", "circuit runs/{name}"),
     ),
     "optimizer": Kind(

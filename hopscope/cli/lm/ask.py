@@ -1,4 +1,4 @@
-"""`hopscope lm ask FORMULATION`: questions in words, or a benchmark's; for people, as JSON, or as tasks for lm-eval."""
+"""`hopscope lm ask FORMULATION`: print questions of a formulation or a benchmark, or export them for lm-eval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST = 1_000_000  # questions
 
 
 class Asks(PerVariant):
-    """The command; beside formulations it takes benchmarks."""
+    """The command, with a subcommand for each formulation and each benchmark."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [*catalogue.names(self.folder), *catalogue.names(BENCHMARKS)]
@@ -35,10 +35,10 @@ class Asks(PerVariant):
 @click.option(
     "--export", type=PATH, metavar="DIR", help="Write the questions as tasks for lm-eval into this folder instead."
 )
-@click.option("--protocol", default="greedy_strict", help="How a question is put: filler_tokens and so on.")
+@click.option("--protocol", default="greedy_strict", help="Change questions as in a protocol, such as filler_tokens.")
 @as_json
 def command(kind: type[Questions], given: dict[str, Any]) -> None:
-    """Put the retrieval problem into words, as in the paper; or show a benchmark."""
+    """Print the retrieval problem in words, as in the paper, or exercises of a benchmark."""
     formulation, protocol = pick(kind, given), catalogue.chosen("language.protocols", given["protocol"])
     if issubclass(kind, Benchmark):
         refuse_beside("is for formulations", "protocol")
@@ -54,7 +54,7 @@ def command(kind: type[Questions], given: dict[str, Any]) -> None:
 
 
 def as_text(question: Question) -> str:
-    """A question as the paper's appendix A shows it; of a benchmark's exercise the answers to choose from."""
+    """A question as in the paper's appendix A; an exercise of a benchmark with its choices."""
     text = f"{question.prompt}\nCorrect: {question.answer}\n"
     if isinstance(question, Exercise):
         return text + "Choices: " + " | ".join(question.acceptable)
@@ -62,7 +62,7 @@ def as_text(question: Question) -> str:
 
 
 def tell(exported: lm_eval.Exported, as_json: bool) -> None:
-    """What was written, and how it is used."""
+    """Say what was exported, and how to run it."""
     if as_json:
         print_json({"folder": str(exported.folder), "tasks": list(exported.tasks), "questions": exported.count})
         return

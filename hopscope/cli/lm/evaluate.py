@@ -61,7 +61,7 @@ PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 @several(
     "--model",
     default=("smollm2",),
-    help="smollm2, gemma3-270m, a folder, a GGUF file, a hub name, an http(s) address, or known:oracle and the like.",
+    help="smollm2, gemma3-270m, a folder, a GGUF file, a hub name, an http(s) address, or a mock model (known:oracle).",
 )
 @click.option("--endpoint-model", metavar="NAME", help="The model's name at the address.")
 @click.option("--first-token", is_flag=True, help="At an address: score by the first token's alternatives.")
@@ -69,8 +69,8 @@ PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 @several("--formulation", default=("equations",), help="As 'hopscope list' names them.")
 @several(
     "--benchmark",
-    help="Instead of formulations: induction_bench and the like, with settings: 'induction_bench(k=3)'. By default "
-    "asked by greedy_strict.",
+    help="A benchmark instead of formulations, with settings: 'induction_bench(k=3)'. The default protocol is then "
+    "greedy_strict.",
 )
 @several("--hops", type=int, help="D  [default: the formulation's]")
 @click.option("--chains", type=int, help="N  [default: the formulation's, 4]")
@@ -106,7 +106,7 @@ PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 @progress
 @as_json
 def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given: Any) -> None:
-    """Ask all models everything, and show the table."""
+    """Ask every model in every cell, and print the table."""
     if out is not None:
         check_out(out, tables=True)
     check_of_use(given)
@@ -125,14 +125,14 @@ def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given:
     for name in given["model"]:
         try:
             found, reason = ask_model(name, cells, settings, out, given)
-        except Unreachable as nothing:  # not even for its name
-            found, reason = [], str(nothing)
+        except Unreachable as error:  # it did not even give its name
+            found, reason = [], str(error)
         rows += found
         unreached += [reason] if reason else []
     if as_json:
         print_json([as_value(row) for row in rows])
     else:
-        tables: dict[tuple[str, bool], list[Row]] = {}  # what was thought over first has one of its own
+        tables: dict[tuple[str, bool], list[Row]] = {}  # a separate table for chains of thought
         for row in rows:
             tables.setdefault((row["model"], catalogue.chosen(RULES, row["protocol"]).direct), []).append(row)
         for about in tables.values():
@@ -145,7 +145,7 @@ def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given:
 
 
 def costs_of(name: str, cells: Sequence[Cell], settings: Evaluation, given: dict[str, Any]) -> Iterator[Row]:
-    """What each cell would take of a model, at most; a server is not even asked for its model's name."""
+    """Upper bounds of the costs of each cell for a model; a server is not even asked for its model's name."""
     backend = opened(name, given | {"endpoint_model": given["endpoint_model"] or name})
     price, speed = given["price"], given["speed"]
     for cell in asked_of(backend, cells):
@@ -162,7 +162,7 @@ def costs_of(name: str, cells: Sequence[Cell], settings: Evaluation, given: dict
 
 
 def check_of_use(given: dict[str, Any]) -> None:
-    """Raise BadInput for options that nothing of what is asked for has."""
+    """Raise BadInput for options that have no effect on any model, layout or protocol that is chosen."""
     kinds = {name.partition(":")[0] for name in given["model"]}
     if not kinds & {"http", "https"}:
         refuse_beside("is for models at an address", "endpoint_model", "first_token", "timeout", "omit")
@@ -178,7 +178,7 @@ def check_of_use(given: dict[str, Any]) -> None:
 
 
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
-    """Everything that is asked, in order; thoughts in chat alone. Raises BadInput for what there is not."""
+    """All combinations of formulation, layout and protocol; a chain of thought only in chat. Raises BadInput."""
     of_rules = {name: given[name] for name in ("max_tries", "temperature", "max_tokens") if given[name] is not None}
     for name in given["formulation"]:
         for formulation, layout, protocol in itertools.product(worded(name, given), given["layout"], given["protocol"]):
@@ -188,7 +188,10 @@ def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
 
 
 def worded(name: str, given: dict[str, Any]) -> list[Formulation]:
-    """A formulation with each count of hops; beside others, with those that its wording has. Raises BadInput."""
+    """A formulation with each number of hops. Raises BadInput for a number that it cannot express.
+
+    If several formulations are chosen, such a number is left out with a message instead.
+    """
     found: list[Formulation] = []
     for hops in given["hops"] or (None,):
         try:
@@ -201,7 +204,7 @@ def worded(name: str, given: dict[str, Any]) -> list[Formulation]:
 
 
 def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
-    """The same of benchmarks. Raises BadInput for options that they do not have."""
+    """All combinations of benchmark, layout and protocol. Raises BadInput for options that benchmarks do not have."""
     what = "is not for benchmarks, whose settings stand behind their names: --benchmark 'induction_bench(k=3)'"
     refuse_beside(what, "formulation", "hops", "chains", "max_tries", "temperature")
     for name in given["benchmark"]:
@@ -213,7 +216,7 @@ def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
 
 
 def opened(name: str, given: dict[str, Any]) -> Backend:
-    """A model, on as many threads as are asked for: by default all cores, for one process runs at a time here."""
+    """Open a model; by default on all cores."""
     how = {option: given[option] for option in ("first_token", "timeout", "omit", "dtype")}
     threads = given["threads"] or os.cpu_count() or 1
     return open_backend(name, endpoint_model=given["endpoint_model"] or "", threads=threads, **how)
@@ -222,7 +225,7 @@ def opened(name: str, given: dict[str, Any]) -> Backend:
 def ask_model(
     name: str, cells: Sequence[Cell], settings: Evaluation, out: Path | None, given: dict[str, Any]
 ) -> tuple[list[Row], str | None]:
-    """A model's rows, as `ask_all` has them. Raises Unreachable if it does not even say what it is."""
+    """A model's rows, as `ask_all`. Raises Unreachable if a server does not answer when its model is opened."""
     with Narrator(f"opening {name}"):
         backend = opened(name, given)
     try:
@@ -233,16 +236,13 @@ def ask_model(
 
 
 def folder_name(model: str) -> str:
-    """A model's name as that of a folder, wherever it comes from: no path, and no more than a system allows.
-
-    Of a name of which that leaves nothing, a hash.
-    """
+    """A valid folder name for a model: its name without special characters, cut to 200; a hash if none is left."""
     left = re.sub(r"[^\w.+@=-]", "-", model)[:200].lstrip(".")
     return left or f"model-{hashlib.sha256(model.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
-    """What a model can be asked; says what is left out. Raises BadInput if that is everything."""
+    """The cells that a model supports; a message names what is left out. Raises BadInput if no cell remains."""
     fit = [cell for cell in cells if backend.has_chat_template or cell[1].name() != "chat"]
     if not fit:
         raise BadInput(f"{backend.model} has no chat template; use --layout raw, code or few_shot")
@@ -254,7 +254,7 @@ def asked_of(backend: Backend, cells: Sequence[Cell]) -> list[Cell]:
 def ask_all(
     backend: Backend, cells: Sequence[Cell], settings: Evaluation, folder: Path
 ) -> tuple[list[Row], str | None]:
-    """The rows of all cells, written after each; and why the model could not be reached, if it could not."""
+    """The rows of all cells, written after each cell, and the reason if the model could not be reached."""
     found: list[Row] = []
     for cell in cells if backend.context is not None else ():
         AskedCell(backend, *cell, settings).check_lengths()
@@ -271,19 +271,19 @@ def ask_all(
 
 
 def titled(source: Questions) -> str:
-    """What asks, and how many hops."""
+    """The name of a formulation with its hops, or of a benchmark."""
     return source.name() + (f" {source.n_hops}" if isinstance(source, Formulation) else "")
 
 
 def cell_rows(backend: Backend, cell: Cell, settings: Evaluation, records: Records, watch: Watch | None) -> list[Row]:
-    """A cell's row, or of a benchmark one per measure; without a watch, of what is known."""
+    """A cell's row, or a row per measure of a benchmark; without a watch, from the kept answers only."""
     kind = BenchmarkCell if isinstance(cell[0], Benchmark) else AskedCell
     one = kind(backend, *cell, settings)
     return (one.told(records) if watch is None else one.run(records, watch)).rows
 
 
 def kept(folder: Path, rows: list[Row]) -> list[Row]:
-    """The same rows, once they are in the table that they belong to."""
+    """Write rows into their table, and return them."""
     (write_rows if "benchmark" in rows[0] else write_table)(folder, rows)
     return rows
 
@@ -292,7 +292,7 @@ SPELT = ("labels", "finish_reasons", "left_out", "settings", "identity")  # colu
 
 
 def as_value(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for JSON: what is not known is null, and what table.csv has as JSON in a cell is JSON here."""
+    """A row for JSON: NaN becomes null, and columns that hold JSON text become JSON values."""
     spelt = {name: json_of(row[name]) for name in SPELT if isinstance(row.get(name), str)}
     return {name: none_for_nan(value) for name, value in row.items()} | spelt
 

@@ -1,4 +1,4 @@
-"""`hopscope lm heads`: what the heads of a real model do, and which of them do one hop."""
+"""`hopscope lm heads`: find the heads of a language model that do one hop."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator
 from hopscope.formulations.base import of_one_hop
 
-#: PyTorch's threads wait for each other busily, which on shared cores is slower than one thread alone. This must be
-#: said before PyTorch is loaded.
+#: PyTorch's threads wait for each other actively, which on shared cores is slower than a single thread. This must be
+#: set before PyTorch is loaded.
 PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
@@ -34,19 +34,19 @@ PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
 @click.option(
     "--model", default="smollm2", show_default=True, help="smollm2, gemma3-270m, a folder, *.gguf or org/name."
 )
-@click.option("--formulation", default="equations", show_default=True, help="The questions' wording.")
-@click.option("--hops", type=int, help="Hops from what is asked to the answer, D; default 1, or the wording's own.")
-@click.option("--chains", type=int, help="Chains to choose from, N; default the wording's own.")
-@click.option("--layout", default="code", show_default=True, help="How a question is put to the model.")
+@click.option("--formulation", default="equations", show_default=True, help="The wording of the questions.")
+@click.option("--hops", type=int, help="Hops from the query to the answer, D; default 1, or the formulation's own.")
+@click.option("--chains", type=int, help="Chains to choose from, N; default the formulation's own.")
+@click.option("--layout", default="code", show_default=True, help="How a question is presented to the model.")
 @click.option(
     "--count",
     type=int,
-    help="Questions: for finding, choosing and judging a third each; default 200. With --circuit draws of facts, each "
-    "asked about every chain, for searching and judging a half each; default 48. With --needles needles, each at five "
-    "depths, for choosing and judging a half each; default 12.",
+    help="Questions, default 200: a third each for finding, selecting and testing. With --circuit draws of facts, each "
+    "asked about every chain, default 48: half for searching, half for testing. With --needles needles, each at five "
+    "depths, default 12: half for selecting, half for testing.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the questions and of everything random.")
-@click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal one may try.")
+@click.option("--tests", default=40, show_default=True, help="Sets of heads that the search for a minimal set may try.")
 @click.option(
     "--circuit",
     is_flag=True,
@@ -65,11 +65,10 @@ PATIENCE = {"OMP_WAIT_POLICY": "PASSIVE"}
 def command(circuit: bool, needles: bool, out: Path | None, as_json: bool, **given: Any) -> None:
     """Find the heads of a language model that do one hop, and write heads.json, table.csv and pictures.
 
-    First the field's scores (induction, previous token, duplicate token) and what removing the top induction heads
-    does. Then, if the model answers the hop above chance, its role paths, a minimal set of heads and which head
-    reads which (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead
-    (docs/hop_circuit.md). With --needles: retrieval.json, table.csv and a picture of all scores. The question is then
-    not asked.
+    First the standard head scores (induction, previous token, duplicate token) and the effect of removing the top
+    induction heads. Then, if the model answers one hop above chance, its role paths, a minimal set of heads and which
+    head reads which (docs/heads.md). With --circuit: circuit.json and a picture of the circuit instead
+    (docs/hop_circuit.md). With --needles: retrieval.json, table.csv and a picture of all scores, without questions.
     """
     check_of_use(circuit, needles)
     for name, value in PATIENCE.items():
@@ -99,10 +98,10 @@ def command(circuit: bool, needles: bool, out: Path | None, as_json: bool, **giv
 
 
 def check_of_use(circuit: bool, needles: bool) -> None:
-    """Raise BadInput for two studies at once, and for options that the one asked for does not have."""
+    """Raise BadInput for two studies at once, and for options that have no effect on the chosen one."""
     if circuit and needles:
-        raise BadInput("--circuit and --needles are two studies; ask for one of them")
+        raise BadInput("--circuit and --needles are two studies; choose one of them")
     if circuit:
-        refuse_beside("says nothing beside --circuit", "tests")
+        refuse_beside("has no effect with --circuit", "tests")
     if needles:
-        refuse_beside("says nothing beside --needles", "formulation", "hops", "chains", "layout", "tests")
+        refuse_beside("has no effect with --needles", "formulation", "hops", "chains", "layout", "tests")

@@ -1,7 +1,7 @@
 """What every backend offers: the log-likelihood of given continuations, and sampled text.
 
-A backend is a model behind one way to reach it: in this process, over HTTP, or one whose answers are known. Errors
-are never answers: what cannot be reached raises `Unreachable`, what a server cannot do raises BadInput.
+A backend runs a model in this process, reaches one over HTTP, or is a mock model with known answers. Errors never count
+as answers: `Unreachable` is raised if a model does not answer, BadInput if it cannot do what is asked.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Sampling:
 
     Attributes:
         temperature: 0 is greedy.
-        max_tokens: after how many tokens a completion ends.
-        seed: of this one completion; the same seed gives the same text where the backend allows it.
+        max_tokens: the most tokens of a completion.
+        seed: of this completion; the same seed gives the same text if the backend supports seeds.
     """
 
     temperature: float
@@ -44,10 +44,10 @@ LEAST = 1e-9
 
 
 def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
-    """Log-likelihoods (nats) of complete answers: the text begins with the answer, and with no longer one of them.
+    """Log-likelihoods (nats) of complete answers: the text starts with the answer, and with no longer one of them.
 
-    `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. Here the events exclude one
-    another, so that probabilities sum to at most 1.
+    `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. The events here exclude each
+    other, so their probabilities sum to at most 1.
 
     Args:
         scores: log p of each answer's tokens.
@@ -67,25 +67,25 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
     ]
 
 
-#: What takes about a token: up to four letters, a digit, a sign, an end of line. Blanks go with what follows.
+#: An estimate of a token: up to four letters, a digit, a sign or a line end, together with the blanks before it.
 PIECE = re.compile(r"[^\W\d_]{1,4}|\d|[^\w\s]|\n")
 AROUND = 12  # tokens of a chat template
 
 
 class Backend(ABC):
-    """A model that answers requests. Requests are independent: batching changes the speed, never a number."""
+    """A model that answers requests. Requests are independent: batching affects the speed, never the results."""
 
-    #: What is shown in tables: `smollm2`, `gpt-4o`, …
+    #: The name in tables: `smollm2`, `gpt-4o`, …
     model: str
-    #: How many requests are best handed over at once.
+    #: The preferred number of requests per call.
     batch: int = 16
-    #: How many tokens it reads; None where that is not known beforehand.
+    #: The context length in tokens; None if it is not known.
     context: int | None = None
 
     @property
     @abstractmethod
     def identity(self) -> dict[str, str | int]:
-        """All that an answer depends on besides the request: hash of weights or endpoint, versions, dtype, threads."""
+        """Everything besides the request that an answer depends on: weights' hash or endpoint, versions, dtype …"""
 
     @property
     @abstractmethod
@@ -94,31 +94,36 @@ class Backend(ABC):
 
     @abstractmethod
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
-        """For each request log p (nats) of each of its `choices` as continuation, all its tokens together, given whole.
+        """For each request, the log-likelihood (nats) of each of its `choices` as a complete continuation.
 
-        Of choices that begin others see `given_whole`. Raises BadInput where the backend cannot score, Unreachable
-        where it does not answer.
+        It is summed over all tokens of the choice; `given_whole` treats choices that are prefixes of others.
+
+        Raises:
+            BadInput: the backend cannot score, or a request is too long.
+            Unreachable: the model did not answer.
         """
 
     @abstractmethod
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         """One completion per request, without the prompt, cut before its first stop text.
 
-        A `hopscope.language.turns.Completion` says more of how it came about than a plain text.
+        A `hopscope.language.turns.Completion` also has the thoughts and the finish reason.
 
-        Raises Unreachable where the model does not answer.
+        Raises:
+            BadInput: a request is too long.
+            Unreachable: the model did not answer.
         """
 
     def n_tokens(self, request: Rendered) -> int:
-        """How many tokens it would read; without a tokenizer about so many, by characters."""
+        """The number of tokens of a prompt; without a tokenizer an estimate from its characters."""
         return len(PIECE.findall(request.text)) + AROUND * request.chat
 
     def learn(self, questions: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
-        """Be told what will be asked; of use to models of known answer alone."""
+        """Register the questions that will be asked; only mock models need them."""
         return
 
     def check_length(self, request: Rendered, max_tokens: int | None) -> None:
-        """Raise BadInput where a request, with its choices or `max_tokens` of text, is longer than `context`."""
+        """Raise BadInput if a request with its choices, or with `max_tokens` of text, is longer than `context`."""
         return
 
     def close(self) -> None:

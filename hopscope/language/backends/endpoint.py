@@ -1,10 +1,10 @@
-"""A model behind any OpenAI-compatible endpoint: llama.cpp, vLLM, a hosted one.
+"""A model at any OpenAI-compatible endpoint: llama.cpp, vLLM, a hosted one.
 
 Text comes from /chat/completions (the `chat` layout) and /completions (the others). Log-likelihoods come from
-/completions with `echo`, one prompt per request because some servers refuse lists; or, if asked for, from the
-first token's `top_logprobs`. A server that ignores `echo` answers 200 with the log-probability of a token that it
-made up itself, and every score is at chance to four decimals (llama.cpp #27174). So each endpoint is probed once
-with a known text, and refused by name if it does not return that text's own log-probabilities.
+/completions with `echo`, with one prompt per request because some servers refuse lists; or, on request, from the first
+token's `top_logprobs`. A server that ignores `echo` answers 200 with the log-probability of a token that it generated
+itself, and every score is at chance to four decimals (llama.cpp #27174). So each endpoint is probed once with a known
+text, and refused if it does not return the log-probabilities of that text.
 """
 
 from __future__ import annotations
@@ -39,29 +39,33 @@ T = TypeVar("T")
 #: Number of alternatives to the first token that are requested; most servers refuse more.
 TOP = 20
 
-#: Seeds are sent modulo this: llama.cpp keeps 32 bits of them and takes 2^32 - 1 to mean "any".
+#: Seeds are sent modulo this: llama.cpp keeps 32 bits, and 2^32 − 1 means a random seed.
 SEEDS = 2**31
 
-#: What to do if a server gives no log-likelihoods.
+#: Advice if a server gives no log-likelihoods.
 INSTEAD = "score generated text instead (--protocol greedy_lenient or resample)"
 
-#: What is sent with a question to be answered in text, and how.
+#: Fields that are sent with a request for text, and how.
 SENT = {"temperature": "temperature", "max_tokens": "max_tokens", "seed": "seed modulo 2^31", "stop": "stop"}
 
 
 class Endpoint(Backend):
-    """A model behind an HTTP endpoint.
+    """A model at an HTTP endpoint.
 
     Args:
         url: the address before /chat/completions, such as http://127.0.0.1:8080/v1.
-        model: the model's name there; may be left out if the server lists just one.
-        in_flight: how many requests run at once.
-        first_token: take log-likelihoods from the first token's most likely alternatives. That needs no `echo`,
-            but every acceptable answer must be a single token among the first twenty.
+        model: the model's name there; may be omitted if the server lists only one.
+        in_flight: how many requests run at once, at least 1.
+        first_token: take log-likelihoods from the first token's most likely alternatives. This needs no `echo`, but
+            every acceptable answer must be a single token among the first twenty.
         omit: fields that are never sent (`hopscope.language.fields`).
-        patience: how long faults are tried again.
+        patience: how long faults are retried.
 
-    The key is read from HOPSCOPE_API_KEY, else OPENAI_API_KEY; it is sent to `url` and written nowhere.
+    The key is read from HOPSCOPE_API_KEY, else from OPENAI_API_KEY. It is only sent to `url`, and never written.
+
+    Raises:
+        BadInput: an argument is invalid, or no model is named and the server does not list exactly one.
+        Unreachable: no model is named and the server does not answer.
     """
 
     def __init__(
@@ -108,7 +112,7 @@ class Endpoint(Backend):
 
     @property
     def served(self) -> str:
-        """The name of the model that the server reports: a server with one model accepts any name."""
+        """The model's name as the server lists it, because a server with one model accepts any name."""
         if self.model in self.listed or len(self.listed) == 1:
             return self.model if self.model in self.listed else self.listed[0]
         return "not listed"
@@ -127,7 +131,7 @@ class Endpoint(Backend):
 
     @property
     def has_chat_template(self) -> bool:
-        """Always true; an endpoint without chat answers 404, which becomes an error that names it."""
+        """Always true; an endpoint without chat answers 404, which is reported as an error."""
         return True
 
     def close(self) -> None:
@@ -136,15 +140,15 @@ class Endpoint(Backend):
     def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
         asked = [(r, how(r, s)) for r, s in zip(requests, sampling, strict=True)]
         texts = zip(self.ask(asked, text_of), requests, strict=True)
-        found = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
-        for one in found:
+        completions = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
+        for one in completions:
             one.left_out = tuple(self.fields.left_out)
-        return list(found)
+        return list(completions)
 
     def ask(
         self, asked: Sequence[tuple[Rendered, Mapping[str, Any]]], read: Callable[[Mapping[str, Any], Any], T]
     ) -> list[T]:
-        """Each request put to the path that its layout needs, with the fields given."""
+        """Send each request with its fields to the path of its layout; return what `read` makes of the answers."""
         posts = []
         for request, fields in asked:
             message = {"messages": [{"role": "user", "content": request.text}]}
@@ -153,16 +157,17 @@ class Endpoint(Backend):
         return self.post(posts, read)
 
     def post(self, posts: Sequence[tuple[str, Mapping[str, Any]]], read: Callable[[Any, Any], T]) -> list[T]:
-        """Bodies put to their paths, without the fields that the server turned out not to take."""
+        """Send bodies to their paths, without fields that the server has refused."""
         while True:
             sent = self.taken(posts)
             try:
                 return self.server.post(sent, read)
-            except Refused as refusal:  # of those who ask at once, one learns it for all
+            except Refused as refusal:  # a parallel request may have learned it first
                 if not self.fields.learn(refusal.answer) and self.taken(posts) == sent:
                     raise
 
     def taken(self, posts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+        """Paths and bodies with the model's name, and only fields that the server accepts."""
         return [(path, {"model": self.model, **self.fields.taken(body)}) for path, body in posts]
 
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
@@ -178,15 +183,15 @@ class Endpoint(Backend):
         return [continuations(r.text, r.choices, [next(echoes) for _ in r.choices]) for r in requests]
 
     def echoes(self, texts: Sequence[str], read: Callable[[Mapping[str, Any], Any], T]) -> list[T]:
-        """Each text's own tokens, as `read` takes them from the answer."""
-        # One token has to be generated, because some servers refuse to generate none; it is not looked at.
+        """Each text's own tokens, as `read` parses them from the answer."""
+        # One token is generated, because some servers refuse to generate none; it is ignored.
         fields = {"temperature": 0, "max_tokens": 1, "echo": True, "logprobs": 1}
         return self.post([("/completions", {"prompt": text, **fields}) for text in texts], read)
 
     def probe(self) -> None:
         """Check once that the server returns a prompt's own log-probabilities. Raises BadInput with what it returns."""
         if "flaw" not in vars(self):
-            self.flaw = self.found_flaw() and self.found_flaw()  # twice, for the first may have been a passing fault
+            self.flaw = self.found_flaw() and self.found_flaw()  # a second try, in case the first was a passing fault
         if self.flaw:
             raise BadInput(
                 f"{self.server.url} cannot score log-likelihoods: asked for `echo` and `logprobs` of a known text, "
@@ -202,11 +207,11 @@ class Endpoint(Backend):
         """Log-likelihoods of choices that are single tokens, from the alternatives to the first token."""
         common = {"temperature": 0, "max_tokens": 1}
         wanted = {True: {"logprobs": True, "top_logprobs": TOP}, False: {"logprobs": TOP}}
-        found = self.ask([(request, common | wanted[request.chat]) for request in requests], alternatives)
-        return [[self.among(first, c) for c in r.choices] for r, first in zip(requests, found, strict=True)]
+        first_tokens = self.ask([(request, common | wanted[request.chat]) for request in requests], alternatives)
+        return [[self.among(first, c) for c in r.choices] for r, first in zip(requests, first_tokens, strict=True)]
 
     def among(self, first: Mapping[str, float], choice: str) -> float:
-        """The log-probability of a choice that is one of the likeliest first tokens. Raises BadInput if it is none."""
+        """The log-probability of a choice among the most likely first tokens. Raises BadInput if it is not there."""
         if choice not in first:
             shown = f"among its {len(first)} likeliest first ones" if first else "for it shows no alternatives at all"
             raise BadInput(
@@ -217,7 +222,7 @@ class Endpoint(Backend):
 
 
 def how(request: Rendered, sampling: Sampling) -> dict[str, Any]:
-    """How a text is to be generated."""
+    """The fields of a request for text."""
     stop = {"stop": list(request.stop)} if request.stop else {}
     seed = sampling.seed % SEEDS
     return {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens, "seed": seed, **stop}

@@ -1,8 +1,8 @@
 """A Hugging Face model in this process: log-likelihoods of answers, and text by greedy or seeded sampling.
 
-Prompts of a batch are padded on the left, with explicit positions and mask, so that no number depends on what else is
-in the batch: without explicit positions bfloat16 is off by a tenth of a nat (specs/ecosystem.md, 1.4; lm-eval #704). A
-prompt is computed once for all of its answers.
+Prompts of a batch are padded on the left, with explicit positions and mask, so that results do not depend on the rest
+of the batch. Without explicit positions, scores in bfloat16 are off by a tenth of a nat (lm-eval #704). A prompt is
+computed once for all of its answers.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from hopscope.language.checkpoints import Opened
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.turns import THOUGHTS, Completion, completion
 
-#: Continuations that are scored at once: each has its own copy of its prompt's keys and values.
+#: Continuations that are scored at once; each needs a copy of its prompt's keys and values.
 ROWS = 32
 WITH_ANSWER = "a question with its answer"
-STOPS = 24  # characters at the end of a text among which stop texts are looked for, beyond their own length
+STOPS = 24  # tokens at the end of a text that are searched for stop texts
 
 
 class Scored(NamedTuple):
-    """A request as tokens: the prefix of all of its answers, and the continuation of each."""
+    """A request as tokens: the prefix that all answers share, and the continuation of each."""
 
     prefix: list[int]
     continuations: list[list[int]]
 
 
 class Writer:
-    """One completion while it is generated: its tokens, and a random generator of its own, whatever the batch."""
+    """One completion while it is generated: its tokens, and its own random generator, independent of the batch."""
 
     def __init__(self, request: Rendered, how: Sampling):
         self.request, self.how = request, how
@@ -48,10 +48,10 @@ class Writer:
 
 
 class HuggingFace(Backend):
-    """A causal language model.
+    """A causal language model in this process.
 
     Args:
-        opened: by `hopscope.language.checkpoints.open_model`.
+        opened: from `hopscope.language.checkpoints.open_model`.
         batch: requests per forward pass.
     """
 
@@ -80,7 +80,7 @@ class HuggingFace(Backend):
     # Tokens --------------------------------------------------------------------------------------------------
 
     def text(self, request: Rendered) -> str:
-        """The text of a request, with the chat template applied if the request has `chat`."""
+        """The text of a request, in the chat template if the request has `chat`."""
         if not request.chat:
             return request.text
         said = [{"role": "user", "content": request.text}]
@@ -88,17 +88,17 @@ class HuggingFace(Backend):
         return whole
 
     def tokens(self, text: str, request: Rendered) -> list[int]:
-        """A text's tokens, without those that the tokenizer appends; a chat template has its own start token."""
+        """A text's tokens, without those that the tokenizer appends. A chat template has its own start token."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=not request.chat)["input_ids"]
-        behind = len(self.appended)
-        return ids[:-behind] if behind and not request.chat and ids[-behind:] == self.appended else ids
+        n = len(self.appended)
+        return ids[:-n] if n and not request.chat and ids[-n:] == self.appended else ids
 
     def scored(self, request: Rendered) -> Scored:
         """Prompt and answers as tokens.
 
-        Text and answer are tokenised together, as they would stand in a document. Where a token reaches across their
-        boundary all answers are scored from the last one that they share with the prompt: their order is right, their
-        probabilities are all too small by that of the prompt's last characters.
+        Prompt and answer are tokenised together, as in a document. If a token spans their boundary, all answers are
+        scored from the last token boundary that they share with the prompt. Their order is then right, and all their
+        probabilities are too small by the same factor, that of the prompt's last characters.
         """
         text = self.text(request)
         whole = [self.tokens(text + choice, request) for choice in request.choices]
@@ -124,7 +124,7 @@ class HuggingFace(Backend):
     # Log-likelihoods -----------------------------------------------------------------------------------------
 
     def check_lengths(self, lengths: Sequence[int], what: str) -> None:
-        """Raise BadInput for a text longer than the model's context, even if the model would accept it."""
+        """Raise BadInput if a text is longer than the model's context, even if the model would accept it."""
         if self.context is not None and max(lengths) > self.context:
             raise BadInput(
                 f"{self.model} reads at most {self.context:,} tokens, and {what} takes {max(lengths):,}; ask fewer "
@@ -141,19 +141,20 @@ class HuggingFace(Backend):
             self.check_lengths([self.n_tokens(request) + max_tokens], WITH_ANSWER)
 
     def check_scored(self, scored: Sequence[Scored]) -> None:
+        """Raise BadInput if a prompt with one of its answers is longer than the model's context."""
         self.check_lengths([len(one.prefix) + max(map(len, one.continuations)) for one in scored], "a question")
 
     @torch.no_grad()
     def log_likelihoods(self, requests: Sequence[Rendered]) -> list[list[float]]:
         scored = [self.scored(request) for request in requests]
         self.check_scored(scored)
-        found: dict[int, list[float]] = {}
+        scores: dict[int, list[float]] = {}
         for batch in self.sorted_batches([len(one.prefix) for one in scored]):
-            found.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
-        return [found[i] for i in range(len(requests))]
+            scores.update(zip(batch, self.scores([scored[i] for i in batch]), strict=True))
+        return [scores[i] for i in range(len(requests))]
 
     def scores(self, batch: Sequence[Scored]) -> list[list[float]]:
-        """Log-likelihoods of one batch: every prompt is run once, then the answers beyond their first token."""
+        """Log-likelihoods of one batch: one pass over the prompts, then passes over answers of several tokens."""
         if self.alone:
             return [self.scores_alone(one) for one in batch]
         ids, mask, positions = self.padded([one.prefix for one in batch])
@@ -161,10 +162,8 @@ class HuggingFace(Backend):
         out = self.network(ids, attention_mask=mask, position_ids=positions, use_cache=deeper, logits_to_keep=1)
         first = self.log_probs(out.logits[:, -1])
         totals = [[float(first[row, answer[0]]) for answer in one.continuations] for row, one in enumerate(batch)]
-        if not deeper:
-            return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
         keys = [(row, tuple(answer[:-1])) for row, one in enumerate(batch) for answer in one.continuations]
-        longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ in their last token alone
+        longer = list(dict.fromkeys(key for key in keys if key[1]))  # answers often differ only in their last token
         after: dict[tuple[int, tuple[int, ...]], Tensor] = {}
         for start in range(0, len(longer), ROWS):
             some = longer[start : start + ROWS]
@@ -186,34 +185,37 @@ class HuggingFace(Backend):
 
     def logits(self, tokens: list[int]) -> Tensor:
         """The logits at each token of a single text, without batch, padding or cache."""
-        for part in self.network.modules():  # rotary codes remember the longest text that they have seen
+        for part in self.network.modules():  # dynamic rotary codes keep the length of the longest text so far
             for name in [name for name in vars(part) if name.endswith("max_seq_len_cached")]:
                 setattr(part, name, 0)
-        found: Tensor = self.network(torch.tensor([tokens]), use_cache=False).logits[0]
-        return found
+        logits: Tensor = self.network(torch.tensor([tokens]), use_cache=False).logits[0]
+        return logits
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary. Raises BadInput for logits that are NaN."""
-        found = logits.float().log_softmax(-1)
-        if bool(found.isnan().any()):
+        log_probs = logits.float().log_softmax(-1)
+        if bool(log_probs.isnan().any()):
             dtype = str(self.network.dtype).removeprefix("torch.")
             cause = "its weights are damaged"
             if dtype != "float32":
                 cause += ", or the format is too small for them; try --dtype float32"
-            raise BadInput(f"{self.model} puts out logits that are no numbers in {dtype}: {cause}")
-        return found
+            raise BadInput(f"{self.model} computes logits that are NaN in {dtype}: {cause}")
+        return log_probs
 
     def behind(self, some: Sequence[tuple[int, tuple[int, ...]]], cache: Any, mask: Tensor) -> list[Tensor]:
-        """Log-probabilities at each token of continuations of prompts; each (token, vocabulary)."""
+        """Log-probabilities at each token of continuations of prompts; for each, (token, vocabulary).
+
+        `some` has pairs of a prompt's row and a continuation; `cache` and `mask` are those of the prompts.
+        """
         rows = torch.tensor([row for row, _ in some])
         longest = max(len(tokens) for _, tokens in some)
         ids = torch.tensor([[*tokens, *[self.pad] * (longest - len(tokens))] for _, tokens in some])
         seen = mask[rows]
         positions = seen.sum(1, keepdim=True) + torch.arange(longest)
-        whole = torch.cat([seen, torch.ones_like(ids)], 1)  # what is padded stands behind whatever is read
+        whole = torch.cat([seen, torch.ones_like(ids)], 1)  # padding comes last, so that no token attends to it
         twin = copied(cache, rows)
         out = self.network(ids, attention_mask=whole, position_ids=positions, past_key_values=twin, use_cache=True)
-        return [self.log_probs(found[: len(tokens)]) for found, (_, tokens) in zip(out.logits, some, strict=True)]
+        return [self.log_probs(logits[: len(tokens)]) for logits, (_, tokens) in zip(out.logits, some, strict=True)]
 
     # Text ----------------------------------------------------------------------------------------------------
 
@@ -222,11 +224,11 @@ class HuggingFace(Backend):
         prompts = [self.tokens(self.text(request), request) for request in requests]
         longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
         self.check_lengths(longest, WITH_ANSWER)
-        found: dict[int, Completion] = {}
+        completions: dict[int, Completion] = {}
         for batch in self.sorted_batches(list(map(len, prompts))):
             texts = self.written([(prompts[i], requests[i], sampling[i]) for i in batch])
-            found.update(zip(batch, texts, strict=True))
-        return [found[i] for i in range(len(requests))]
+            completions.update(zip(batch, texts, strict=True))
+        return [completions[i] for i in range(len(requests))]
 
     def written(self, batch: Sequence[tuple[list[int], Rendered, Sampling]]) -> list[Completion]:
         """Completions of one batch, generated token by token until all have ended."""
@@ -251,8 +253,8 @@ class HuggingFace(Backend):
         return [self.read(writer) for writer in writers]
 
     def write(self, writer: Writer, logits: Tensor) -> None:
-        """Generate one token; return whether it was the last."""
-        self.log_probs(logits)  # complains of what are none
+        """Generate one token, and note whether it was the last."""
+        self.log_probs(logits)  # raises BadInput for NaN
         token = drawn(logits, writer.how.temperature, writer.dice)
         writer.tokens.append(token)
         full = len(writer.tokens) == writer.how.max_tokens
@@ -260,23 +262,23 @@ class HuggingFace(Backend):
         writer.at_work, writer.finish_reason = not (full or ended), "stop" if ended else "length"
 
     def stopped(self, tokens: Sequence[int], stop: Sequence[str]) -> bool:
-        """Whether a stop text has been written."""
+        """Whether the last tokens contain a stop text."""
         if not stop:
             return False
         tail = self.tokenizer.decode(tokens[-STOPS:], skip_special_tokens=True)
         return any(text in tail for text in stop)
 
     def read(self, writer: Writer) -> Completion:
-        """A writer's tokens as text, without its end tokens and without reasoning, which the prompt may have opened."""
+        """A writer's tokens as text, without end tokens and without reasoning, which the prompt may have opened."""
         tokens = [token for token in writer.tokens if token not in self.ends]
-        thinks = any(token in self.thinks for token in tokens)  # tags may be special tokens, and would be skipped
+        thinks = any(token in self.thinks for token in tokens)  # tags may be special tokens, which would be skipped
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=not thinks)
         begun = next((tag for tag in THOUGHTS if self.text(writer.request).rstrip().endswith(tag)), "")
         return completion(begun + text, writer.finish_reason, stop=writer.request.stop)
 
 
 def begun(answers: Sequence[Sequence[int]]) -> Callable[[int, int], bool]:
-    """A function that tells whether one answer's tokens are a proper prefix of another's, by their indices."""
+    """A function of two answers' indices: whether the tokens of the first are a proper prefix of the second's."""
     return lambda i, j: len(answers[i]) < len(answers[j]) and list(answers[j][: len(answers[i])]) == list(answers[i])
 
 
@@ -288,16 +290,16 @@ def appended(tokenizer: Any) -> list[int]:
 
 
 def turn_end(tokenizer: Any) -> int | None:
-    """The special token with which the chat template ends an assistant's turn, which may differ from the end of text.
+    """The special token that ends an assistant's turn in the chat template, which may differ from the end of text.
 
-    None if the template raises an error (lighteval #196).
+    None if there is no such token, or the template raises an error (lighteval #196).
     """
     if tokenizer.chat_template is None:
         return None
     said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "xyz"}]
     try:
         whole: str = tokenizer.apply_chat_template(said, tokenize=False)
-    except Exception:  # whatever a template raises
+    except Exception:  # a template may raise anything
         return None
     ids = tokenizer(whole.rpartition("xyz")[2], add_special_tokens=False)["input_ids"]
     return next((token for token in ids[:2] if token in tokenizer.all_special_ids), None)
@@ -310,9 +312,9 @@ def single_tokens(tokenizer: Any, texts: Sequence[str]) -> set[int]:
 
 
 def reading(tokenizer: Any, ends: set[int]) -> str:
-    """A hash of how text is read and where it ends: vocabulary, merges, chat template; a folder may change these alone.
+    """A hash of vocabulary, merges, chat template and end tokens, which may differ between folders of equal weights.
 
-    The template is also tried on a word, because some put the day's date before what the user says.
+    The template is also applied to a word, because some insert the current date.
     """
     fast = getattr(tokenizer, "backend_tokenizer", None)
     words = fast.to_str() if fast is not None else sorted(tokenizer.get_vocab().items())
@@ -335,7 +337,7 @@ def drawn(logits: Tensor, temperature: float, dice: torch.Generator) -> int:
 def copied(cache: Any, rows: Tensor) -> Any:
     """A copy of given rows of a cache of keys and values.
 
-    The state of layers is copied, too, because one with a sliding window has read more tokens than it holds.
+    The state of layers is copied, too, because a layer with a sliding window has read more tokens than it keeps.
     """
     twin = copy(cache)
     twin.layers = [copy(layer) for layer in cache.layers]

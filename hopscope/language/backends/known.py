@@ -1,6 +1,6 @@
-"""Mock models with known answers, on which scorers, runners and backends are tested, because the result is known.
+"""Mock models with known answers, which test scorers, runners and backends.
 
-They look a question up by its text, so they get exactly the prompts of a real model.
+They look up a question by its prompt, so they get exactly the prompts of a real model.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from hopscope.language.turns import completion
 
 BEHAVIOURS = {
     "oracle": "the right answer",
-    "last_line": "of the acceptable answers the one that stands last in the statements",
-    "first_value": "of the acceptable answers the one that stands first in the statements",
-    "uniform": "any acceptable answer, by the seed",
-    "always_1": "1, whatever is asked",
-    "refuses": "that it cannot say",
+    "last_line": "the acceptable answer that occurs last in the statements",
+    "first_value": "the acceptable answer that occurs first in the statements",
+    "uniform": "a random acceptable answer, by the seed",
+    "always_1": "always 1",
+    "refuses": "a refusal",
     "chatty": "the right answer, in a sentence",
-    "thinks": "the right answer, behind thoughts that name the others",
-    "ends": "the right answer, with the token that ends a text behind it",
-    "runs_on": "the right answer, and behind its turn's end another question",
+    "thinks": "the right answer, after thoughts that name the others",
+    "ends": "the right answer, followed by an end-of-text token",
+    "runs_on": "the right answer, and another question after the end of its turn",
 }
-SURE = 0.9  # probability of the answer that a known model would give; the rest is shared by the others
-HESITANT = 1e-6  # probability of each answer, to one that refuses
+SURE = 0.9  # probability of the answer that a mock model would give; the others share the rest
+HESITANT = 1e-6  # probability of each answer for a mock model that refuses
 
 
 class Known(Backend):
-    """A mock model with the behaviour of its name.
+    """A mock model with one of the behaviours above.
 
     Args:
-        behaviour: one of `BEHAVIOURS`.
-        batch: requests that are handed over at once.
+        behaviour: one of `BEHAVIOURS`. Raises BadInput for another.
+        batch: the preferred number of requests per call.
     """
 
     def __init__(self, behaviour: str, batch: int = 64):
@@ -57,7 +57,7 @@ class Known(Backend):
             self.questions[layout.render(formulation, question).text] = question
 
     def answer(self, text: str, seed: int) -> str:
-        """Its answer to a text."""
+        """Its answer to a prompt."""
         question = self.questions.get(text)
         if question is None:
             return "I have never seen this question."
@@ -83,7 +83,7 @@ class Known(Backend):
         return [self.scores(request) for request in requests]
 
     def scores(self, request: Rendered) -> list[float]:
-        """Log-likelihoods: high for the answer that it would give, and equally low for all others."""
+        """Log-likelihoods: high for the answer that it would give, and equally low for the others."""
         question, bare = self.questions.get(request.text), [choice.strip() for choice in request.choices]
         knows = self.behaviour in ("chatty", "thinks", "ends", "runs_on")
         said = question.answer if question and knows else self.answer(request.text, 0)
@@ -91,7 +91,7 @@ class Known(Backend):
             return [log(HESITANT)] * len(bare)
         rest = (1 - SURE) / max(1, len(bare) - 1)
         sure = {answer: SURE if answer == said else rest for answer in bare}
-        # What a model says of a text's beginning: that of `10` is `1`, too.
+        # As for a real model, the probability of `1` includes that of `10`.
         begins = lambda i, j: bare[i] != bare[j] and bare[j].startswith(bare[i])  # noqa: E731
         return given_whole(
             [log(sum(p for other, p in sure.items() if other.startswith(answer))) for answer in bare], begins

@@ -1,1 +1,1 @@
-"""Benchmarks with free-form answers, such as the rules of a function: one per file."""
+"""Benchmarks with free-form answers, such as the rules of a function; one per file."""

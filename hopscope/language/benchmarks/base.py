@@ -4,8 +4,8 @@ A formulation's question has a few acceptable answers. The answer to an exercise
 function, which the benchmark parses by a grammar. Any other text is malformed: it scores 0 in every measure, and is
 counted. Code that a model writes is never run.
 
-Besides the right answer an exercise has some wrong ones from the same distribution (`acceptable`), so that a model can
-also choose by `log_likelihood`.
+Besides the right answer, an exercise has some wrong ones from the same distribution (`acceptable`). So a model can also
+choose by `log_likelihood`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from hopscope.formulations.base import Question, Questions
 from hopscope.problem.oracle import Problem
 
-CHOICES = 4  # answers among which a model may choose
-LONGEST = 10_000  # characters of an answer that are read
+CHOICES = 4  # answers to choose from
+LONGEST = 10_000  # characters of an answer that are parsed
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Mark:
 
 @dataclass(frozen=True)
 class Exercise(Question):
-    """A question that is answered by a text of its own.
+    """A question with a free-form answer.
 
     Attributes:
-        benchmark: which reads that text.
+        benchmark: the benchmark that scores the answer.
     """
 
     benchmark: Benchmark
 
     def mark(self, text: str, lenient: bool = False) -> Mark:
-        """An answer to it, marked: the whole text, or whatever it holds that is an answer."""
+        """The score of an answer: of the whole text, or with `lenient` of the valid parts that it contains."""
         return self.benchmark.mark(self, text[:LONGEST], lenient)
 
     def guess(self, number: int) -> str:
@@ -60,9 +60,9 @@ class Exercise(Question):
 class Benchmark(Questions):
     """A benchmark. Subclasses are frozen dataclasses, one per file."""
 
-    #: What an answer is marked by; the first is the one that is told where there is room for one.
+    #: The names of its measures; the first is the main one.
     MEASURES: ClassVar[tuple[str, ...]]
-    #: After how many tokens an answer is cut off.
+    #: The most tokens of an answer.
     MAX_TOKENS: ClassVar[int] = 64
 
     @property
@@ -71,19 +71,19 @@ class Benchmark(Questions):
 
     @abstractmethod
     def floors(self, exercise: Exercise) -> dict[str, float]:
-        """The mean of each measure over all guesses (`guess`) at an exercise, exactly."""
+        """The exact mean of each measure over all guesses (`guess`) at an exercise."""
 
     @abstractmethod
     def question(self, seed: int, index: int) -> Exercise:
-        """Exercise number `index` (0 or more) under a seed; equal arguments give equal bytes."""
+        """Exercise number `index`, from 0, under a seed; equal arguments give equal bytes."""
 
     @abstractmethod
     def guess(self, exercise: Exercise, number: int) -> str:
-        """An answer of the right form by somebody who has not seen the examples, by a number (0 or more)."""
+        """A well-formed answer that does not depend on the examples, chosen by a number, from 0."""
 
     @abstractmethod
     def mark(self, exercise: Exercise, text: str, lenient: bool) -> Mark:
-        """The score of an answer; `lenient` extracts valid parts from other text."""
+        """The score of an answer; with `lenient` of the valid parts that the text contains."""
 
     def malformed(self) -> Mark:
         """The score of a malformed answer."""
@@ -98,7 +98,7 @@ class Benchmark(Questions):
         stem: str,
         answers: tuple[str, Sequence[str]],
     ) -> Exercise:
-        """An exercise of this benchmark; `answers` are the right one, and all among which may be chosen."""
+        """An exercise of this benchmark; `answers` are the right one, and all to choose from."""
         nothing: dict[str, Any] = {"asked": 0, "problem": Problem((), ()), "chain": ()}
         spans: dict[str, Any] = {"statement_spans": (), "ask_spans": (), "stem_spans": ()}
         return Exercise(

@@ -1,7 +1,8 @@
-"""Rules that a hypothesis may state: a small grammar with its interpreter, so that each can be tried on examples.
+"""Rules that a hypothesis may state: a small grammar with an interpreter, so that each rule can be tested on examples.
 
-In the paper a model's rule is made a program, which is run (Qiu et al., ICLR 2024, arXiv:2310.08559, section 2). Here a
-rule is one of a few dozen sentences of a grammar, looked up and never run as code. Tasks and words are ours.
+In the paper a model's rule is translated into a program, which is run (Qiu et al., ICLR 2024, arXiv:2310.08559, section
+2). Here a rule is one of a few dozen sentences of a grammar, which are looked up and never run as code. The tasks and
+their wording are ours.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import Any, ClassVar
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.protocols.base import bare
 
-#: An example: what a rule is given, and what it makes of it.
+#: An example: the input of a rule, and its output as text.
 Example = tuple[Any, str]
 
 
 class Domain(ABC):
-    """A kind of inputs, and all rules on them. What a rule makes of an input is told as it is written down."""
+    """A kind of input, and all rules for it. Outputs are texts."""
 
-    #: Every rule in words; each a function of its own.
+    #: Every rule by its wording; no two rules are the same function.
     rules: Mapping[str, Any]
-    #: An example: of an input, and of what is made of it.
+    #: The template of an example: its input and its output.
     STATEMENT: ClassVar[str]
-    #: Questions: for an output, and for the rule; and how the answer to each begins.
+    #: The questions for an output and for the rule, and the stems of their answers.
     ASK_OUTPUT: ClassVar[str]
     ASK_RULE: ClassVar[str]
     STEM_OUTPUT: ClassVar[str]
@@ -33,41 +34,41 @@ class Domain(ABC):
 
     @abstractmethod
     def applied(self, rule: str, given: Any) -> str:
-        """What a rule makes of an input."""
+        """The output of a rule for an input."""
 
     @abstractmethod
     def drawn(self, draw: Draw) -> Any:
-        """An input."""
+        """A random input."""
 
     @abstractmethod
     def told(self, given: Any) -> str:
-        """An input in words."""
+        """An input as text."""
 
     def statement(self, given: Any, made: str) -> str:
-        """An example in words."""
+        """An example as text."""
         return self.STATEMENT.format(self.told(given), made)
 
     @abstractmethod
     def read_output(self, text: str, lenient: bool) -> str | None:
-        """The output that a text is, or that stands last in it; None: none."""
+        """The output in an answer: the whole text, or with `lenient` the last one that it contains; None if none."""
 
     @abstractmethod
     def read_rule(self, text: str, lenient: bool) -> str | None:
-        """The rule that a text is, or that stands last in it; None: none."""
+        """The rule in an answer: the whole text, or with `lenient` the last one that it contains; None if none."""
 
     @abstractmethod
     def spoilt(self, made: str, given: Any, draw: Draw) -> str:
-        """Another output for an input than a rule makes."""
+        """A wrong output for an input, other than `made`."""
 
     def last(self, pattern: str, text: str, lenient: bool) -> str | None:
-        """What a text is, if that is of a pattern, or what of it stands last in the text; None: nothing."""
-        found = re.findall(pattern, text) if lenient else re.findall(rf"\A{pattern}\Z", bare(text))
-        return found[-1] if found else None
+        """The text if it matches a pattern, or with `lenient` the last match in it; None if there is none."""
+        matches = re.findall(pattern, text) if lenient else re.findall(rf"\A{pattern}\Z", bare(text))
+        return matches[-1] if matches else None
 
     def kept(self, rule: str, examples: Sequence[Example]) -> int:
-        """How many examples a rule gives rightly."""
+        """The number of examples whose output a rule gives."""
         return sum(self.applied(rule, given) == made for given, made in examples)
 
     def consistent(self, examples: Sequence[Example]) -> list[str]:
-        """The exact learner: all rules that give every example rightly."""
+        """The exact learner: all rules that give the outputs of all examples."""
         return [rule for rule in self.rules if all(self.applied(rule, given) == made for given, made in examples)]

@@ -1,4 +1,4 @@
-"""Which objects turn a light on? (After ACRE, Zhang et al., 2021, arXiv:2103.14232; words ours.)"""
+"""Which objects turn a light on? (After ACRE, Zhang et al., 2021, arXiv:2103.14232; the wording is ours.)"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Things = tuple[str, ...]
 
 
 class Lights(Domain):
-    """The light is on if at least one of some objects is there; some are one to three of six."""
+    """The light is on if at least one of certain objects is present: one to three of six."""
 
     STATEMENT = "With {} the light is {}."
     ASK_OUTPUT = "With {}, is the light on or off? Say directly only on or off, without any other words."
@@ -28,7 +28,7 @@ class Lights(Domain):
 
     @cached_property
     def rules(self) -> dict[str, Things]:  # type: ignore[override]
-        """The objects, by what they are called together."""
+        """Sets of objects by their names, separated by commas."""
         sets = [some for size in range(1, 4) for some in combinations(OBJECTS, size)]
         return {", ".join(some): some for some in sets}
 
@@ -47,8 +47,8 @@ class Lights(Domain):
 
     def read_rule(self, text: str, lenient: bool) -> str | None:
         either = "|".join(OBJECTS)
-        found = self.last(rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)", text, lenient)
-        some = set(re.findall(r"\w+", found or ""))
+        match = self.last(rf"(?<!\w)(?:{either})(?:\s*,\s*(?:{either}))*(?!\w)", text, lenient)
+        some = set(re.findall(r"\w+", match or ""))
         called = ", ".join(name for name in OBJECTS if name in some)
         return called if called in self.rules else None
 

@@ -1,4 +1,4 @@
-"""Functions on lists of numbers: one operation, or two one after the other (ours; after Rule, 2020)."""
+"""Functions on lists of numbers: one operation, or two in sequence (ours, after Rule, 2020)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hopscope.language.benchmarks.base_hypotheses import Domain
 
 Numbers = tuple[int, ...]
 
-#: By name, in the order in which they are told.
+#: Operations by name, in the order of the question.
 OPERATIONS: dict[str, Callable[[Numbers], Numbers]] = {
     "reverse": lambda x: x[::-1],
     "sort": lambda x: tuple(sorted(x)),
@@ -25,7 +25,7 @@ OPERATIONS: dict[str, Callable[[Numbers], Numbers]] = {
 }
 THEN = " then "
 LIST = r"\[\s*(?:\d{1,4}(?:\s*,\s*\d{1,4}){0,31})?\s*\]"
-#: Inputs on which functions that differ are told apart.
+#: Inputs that distinguish any two different functions.
 PROBES = (*product(range(4), repeat=3), (2, 1, 2, 4), (4, 3, 4, 1, 1), (0, 5, 2, 5, 6, 6))
 
 
@@ -43,11 +43,11 @@ class Lists(Domain):
 
     @cached_property
     def rules(self) -> dict[str, tuple[str, ...]]:  # type: ignore[override]
-        """Operations, by what they are called together; of those that do the same the shortest and first."""
-        found: dict[tuple[Numbers, ...], tuple[str, ...]] = {}
+        """Sequences of operations by name; of equivalent ones only the first of the shortest."""
+        first: dict[tuple[Numbers, ...], tuple[str, ...]] = {}
         for names in [*((name,) for name in OPERATIONS), *product(OPERATIONS, repeat=2)]:
-            found.setdefault(tuple(run(names, probe) for probe in PROBES), names)
-        return {THEN.join(names): names for names in found.values()}
+            first.setdefault(tuple(run(names, probe) for probe in PROBES), names)
+        return {THEN.join(names): names for names in first.values()}
 
     def applied(self, rule: str, given: Numbers) -> str:
         return written(run(self.rules[rule], given))
@@ -59,16 +59,16 @@ class Lists(Domain):
         return written(given)
 
     def read_output(self, text: str, lenient: bool) -> str | None:
-        found = self.last(LIST, text, lenient)
-        return written(tuple(map(int, re.findall(r"\d+", found)))) if found else None
+        match = self.last(LIST, text, lenient)
+        return written(tuple(map(int, re.findall(r"\d+", match)))) if match else None
 
     def read_rule(self, text: str, lenient: bool) -> str | None:
         either = "|".join(OPERATIONS)
-        found = self.last(rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)", text, lenient)
-        return self.called(tuple(found.split(THEN))) if found else None
+        match = self.last(rf"(?<!\w)(?:{either})(?:{THEN}(?:{either}))?(?!\w)", text, lenient)
+        return self.called(tuple(match.split(THEN))) if match else None
 
     def called(self, names: tuple[str, ...]) -> str:
-        """The name among `rules` of operations one after the other."""
+        """The name in `rules` of a sequence of operations."""
         own = THEN.join(names)
         return own if own in self.rules else same_as(names)
 
@@ -78,20 +78,20 @@ class Lists(Domain):
 
 
 def run(names: tuple[str, ...], given: Numbers) -> Numbers:
-    """Operations one after the other."""
+    """Apply operations in sequence."""
     for name in names:
         given = OPERATIONS[name](given)
     return given
 
 
 def written(numbers: Numbers) -> str:
-    """`[3, 1]`."""
+    """A list as text: `[3, 1]`."""
     return f"[{', '.join(map(str, numbers))}]"
 
 
 @cache
 def same_as(names: tuple[str, ...]) -> str:
-    """The rule that does the same as these operations: every pair of them does what some rule does."""
+    """The rule that is equivalent to a sequence of operations."""
     made = [run(names, probe) for probe in PROBES]
     return next(rule for rule, own in LISTS.rules.items() if [run(own, probe) for probe in PROBES] == made)
 

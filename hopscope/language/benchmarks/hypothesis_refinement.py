@@ -1,4 +1,4 @@
-"""Hypothesis refinement: a rule from eight examples, or what it makes of a ninth (Qiu et al., arXiv:2310.08559)."""
+"""Hypothesis refinement: find a rule from eight examples, or its output for a ninth input (Qiu et al., 2310.08559)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hopscope.language.benchmarks.base_lights import LIGHTS
 from hopscope.language.benchmarks.base_lists import LISTS
 
 DOMAINS: dict[str, Domain] = {"lists": LISTS, "lights": LIGHTS}
-SEEN, TESTS = 8, 8  # examples that are shown, and that a rule is tested on (paper, list functions)
-ATTEMPTS = 1000  # at examples that leave one rule; a handful is usual
+SEEN, TESTS = 8, 8  # examples that are shown, and on which a rule is tested (paper, list functions)
+ATTEMPTS = 1000  # draws of examples until only one rule is consistent; a few usually suffice
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A rule with examples that leave no other.
+    """A rule with examples that no other rule is consistent with.
 
     Attributes:
-        rule: in words.
-        seen: the examples that are shown, as the rule makes them.
-        shown: the same with noise, or with outputs shuffled.
-        tests: others, as the rule makes them; the first is the one that is asked where an output is.
+        rule: its wording.
+        seen: the examples, with the outputs of the rule.
+        shown: the same examples as the prompt has them, with noise or shuffled outputs.
+        tests: further examples with the outputs of the rule; the first one is asked for if the answer is an output.
     """
 
     rule: str
@@ -38,7 +38,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class HypothesisRefinement(Benchmark):
-    """Eight examples of a rule; asked is the output for a ninth input, or the rule itself.
+    """Eight examples of a rule; the question asks for the output for a ninth input, or for the rule.
 
     ```
     f([3, 1, 2]) = [2, 1]
@@ -46,9 +46,10 @@ class HypothesisRefinement(Benchmark):
     What is f([4, 0, 7])? Say directly only the list, without any other words.
     ```
 
-    Examples are drawn until no other rule of the grammar gives all eight: whoever tries all rules is right. Measures
-    are the paper's: the share of the test inputs that are right (raw), and whether all are (task). Where an output is
-    asked for there is one test input, and both are the same. Of lights that are on or off either is right as often.
+    Examples are drawn until no other rule of the grammar is consistent with all eight, so trying all rules finds the
+    answer. Measures are the paper's: the share of test inputs with the right output (raw), and whether all outputs are
+    right (task). If the question asks for an output there is one test input, and both are equal. For lights, on and off
+    are right equally often.
     """
 
     MEASURES: ClassVar[tuple[str, ...]] = ("raw", "task")
@@ -56,14 +57,12 @@ class HypothesisRefinement(Benchmark):
 
     domain: str = setting("lists", "functions on lists, or objects that turn on a light", choices=tuple(DOMAINS))
     answers: str = setting("output", "what is asked for", choices=("output", "rule"))
-    noise: int = setting(
-        0, "percent of the examples that are wrong, each by itself (paper: 12.5 to 50)", low=0, high=50
-    )
+    noise: int = setting(0, "probability, in percent, that an example is wrong (paper: 12.5 to 50)", low=0, high=50)
     labels: str = setting("true", "examples as they are, or with outputs shuffled", choices=("true", "shuffled"))
 
     @property
     def world(self) -> Domain:
-        """Inputs and rules."""
+        """The inputs and rules of `domain`."""
         return DOMAINS[self.domain]
 
     @property
@@ -71,7 +70,7 @@ class HypothesisRefinement(Benchmark):
         return 1 / 2 if (self.domain, self.answers) == ("lights", "output") else 1 / CHOICES
 
     def instance(self, seed: int, index: int) -> Instance:
-        """Rule and examples number `index` under a seed; whatever is asked about them."""
+        """Rule and examples number `index` under a seed, the same for both kinds of question."""
         rule, seen, tests = instance(self.domain, seed, index)
         draw = Draw(f"{self.name()} examples", {"domain": self.domain, "noise": self.noise}, seed, index)
         world = self.world
@@ -105,12 +104,12 @@ class HypothesisRefinement(Benchmark):
         return rule if self.answers == "rule" else self.world.applied(rule, self.tests(exercise)[0][0])
 
     def tests(self, exercise: Exercise) -> tuple[Example, ...]:
-        """What an answer is tested on."""
+        """The examples on which an answer is tested."""
         _, _, tests = instance(self.domain, exercise.seed, exercise.index)
         return tests if self.answers == "rule" else tests[:1]
 
     def scores(self, exercise: Exercise, rule: str) -> dict[str, float]:
-        """What whoever holds a rule for right gets."""
+        """The measures of an answer by a rule."""
         tests = self.tests(exercise)
         return measured(self.world.kept(rule, tests), len(tests))
 
@@ -123,13 +122,13 @@ class HypothesisRefinement(Benchmark):
 
 
 def measured(right: int, of: int) -> dict[str, float]:
-    """The measures, of so many tests that are right."""
+    """The measures for `right` right outputs of `of`."""
     return {"raw": right / of, "task": float(right == of)}
 
 
 @lru_cache(maxsize=4096)
 def instance(domain: str, seed: int, index: int) -> tuple[str, tuple[Example, ...], tuple[Example, ...]]:
-    """A rule, examples that leave no other, and tests."""
+    """A rule, examples with which no other rule is consistent, and test examples."""
     world = DOMAINS[domain]
     draw = Draw("hypothesis_refinement rule", {"domain": domain}, seed, index)
     rule, wanted = list(world.rules)[draw.below(len(world.rules))], draw.below(2)
@@ -142,16 +141,16 @@ def instance(domain: str, seed: int, index: int) -> tuple[str, tuple[Example, ..
         seen, tests = tuple(examples[:SEEN]), tuple(examples[SEEN:])
         if askable(world, tests[0], wanted) and world.consistent(seen) == [rule]:
             return rule, seen, tests
-    raise RuntimeError(f"no examples of {rule!r} leave it alone")
+    raise RuntimeError(f"no examples determine the rule {rule!r}")
 
 
 def askable(world: Domain, test: Example, wanted: int) -> bool:
-    """Whether a test may be the one that is asked: there is enough to choose from, and of two answers it is the one."""
+    """Whether a test may be asked for: it has at least `CHOICES` possible outputs; or two, of which it has `wanted`."""
     made = sorted({world.applied(rule, test[0]) for rule in world.rules})
     return made[wanted] == test[1] if len(made) == 2 else len(made) >= CHOICES
 
 
 def among(right: str, wrong: Sequence[str], draw: Draw) -> list[str]:
-    """The right answer and wrong ones, as many as there are to choose from at most, in an order that is drawn."""
+    """The right answer and wrong ones, at most `CHOICES` in total, in random order."""
     some = [right, *(wrong[i] for i in draw.permutation(len(wrong))[: CHOICES - 1])]
     return [some[i] for i in draw.permutation(len(some))]

@@ -1,4 +1,4 @@
-"""InductionBench: which rules does a function on strings follow, by examples? (Hua et al., 2025, arXiv:2502.15823)."""
+"""InductionBench: find the rules of a function on strings from examples (Hua et al., 2025, arXiv:2502.15823)."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class InductionBench(Benchmark):
     f copies letters … State the 1 rule of f (2 of a, b on the left), in one line with commas, without any other words.
     ```
 
-    As in the paper a rule is a suffix of what was read and what is written for its last letter, and at least one rule
-    has k letters. Measures are the paper's: the share of the rules that are stated (recall), the share of what is
-    stated that are rules (precision), and whether the stated rules write all examples as they are (compatibility).
-    `exact` is 1 where all three are.
+    As in the paper, a rule is a suffix of the input read so far and the output for its last letter; at least one rule
+    has k letters. Measures are the paper's: the share of the function's rules that are stated (recall), the share of
+    stated rules that are the function's (precision), and whether the stated rules give the outputs of all examples
+    (compatibility). `exact` is 1 if all three are.
 
-    With `labels=shuffled` the examples' right sides change places among those of equally many letters on the left, and
-    the rules stay as they are: whoever does not look at the examples loses nothing.
+    With `labels=shuffled`, right sides are permuted among examples with left sides of the same length, and the rules
+    stay the same. An answer that ignores the examples scores the same.
     """
 
     MEASURES: ClassVar[tuple[str, ...]] = ("recall", "precision", "compatibility", "exact")
 
-    k: int = setting(2, "letters that a rule looks at, at most, k (paper: 2 to 4)", flag="k", low=2, high=4)
+    k: int = setting(2, "most letters of a rule, k (paper: 2 to 4)", flag="k", low=2, high=4)
     n_letters: int = setting(5, "letters of the alphabet (paper: 5 to 8)", low=2, high=len(LETTERS))
     n_rules: int = setting(3, "rules of a function (paper: 3 to 5)", low=1, high=16)
     labels: str = setting("true", "examples as they are, or with right sides shuffled", choices=("true", "shuffled"))
@@ -71,7 +71,7 @@ class InductionBench(Benchmark):
         return LETTERS[: self.n_letters]
 
     def floors(self, exercise: Exercise | None = None) -> dict[str, float]:
-        """In closed form, and the same of every exercise."""
+        """Closed forms, which are the same for every exercise."""
         rules = len(all_rules(self.letters, self.k))
         whole = 1 / comb(rules, self.n_rules)
         share = self.n_rules / rules
@@ -104,7 +104,7 @@ class InductionBench(Benchmark):
         return [f"f({string}) = {said}" for string, said in zip(given, written, strict=True)]
 
     def guess(self, exercise: Exercise, number: int) -> str:
-        """As many different rules as there are, each as likely as any other."""
+        """`n_rules` different rules, drawn uniformly."""
         draw, rules = Draw("guess", self.identifying(), number, exercise.index), all_rules(self.letters, self.k)
         some: dict[int, None] = {}
         while len(some) < self.n_rules:
@@ -129,16 +129,16 @@ class InductionBench(Benchmark):
 
 
 def shuffled(given: Sequence[str], written: Sequence[str], draw: Draw) -> list[str]:
-    """What is written, dealt out anew among strings of the same length.
+    """The outputs, permuted among strings of the same length.
 
     Raises:
-        BadInput: there are more strings than can be dealt evenly.
+        BadInput: there are more than 200 strings of a length.
     """
     longest = max(map(len, given))
     if sum(len(one) == longest for one in given) > 200:
         raise BadInput("labels can be shuffled among 200 strings of a length; ask for fewer letters or a smaller k")
-    found: list[str] = []
+    permuted: list[str] = []
     for length in range(1, longest + 1):
         group = [said for string, said in zip(given, written, strict=True) if len(string) == length]
-        found += [group[i] for i in draw.permutation(len(group))]
-    return found
+        permuted += [group[i] for i in draw.permutation(len(group))]
+    return permuted

@@ -1,1 +1,1 @@
-"""Ways to put a question to a model: one per file."""
+"""Layouts, the ways to present a question to a model: one per file."""

@@ -18,13 +18,12 @@ class Rendered:
     """The prompt of a question.
 
     Attributes:
-        text: what is to be continued as it stands; or, where `chat` is set, what the user says, to be put into the
-            model's chat template.
-        chat: whether the model's chat template is to be put around `text`.
-        choices: the question's acceptable answers as continuations, in its order; with the leading space where one
-            is due (`" 1"` after `# output:`, `"1"` as an assistant's reply).
-        spans: the question's spans, within `text`.
-        stop: a completion ends before the first of these.
+        text: the text to be continued; with `chat`, the user's message.
+        chat: whether to put `text` into the model's chat template.
+        choices: the question's acceptable answers as continuations, in its order, with a leading space where one is
+            needed (`" 1"` after `# output:`, `"1"` as an assistant's reply).
+        spans: the question's spans, as positions in `text`.
+        stop: a completion ends before the first of these texts.
     """
 
     text: str
@@ -43,5 +42,5 @@ class Layout(Variant, ABC):
 
 
 def spaced(answers: tuple[str, ...]) -> tuple[str, ...]:
-    """Answers with a space before them, as they stand in a line."""
+    """Answers with a leading space, as continuations of a line."""
     return tuple(f" {answer}" for answer in answers)

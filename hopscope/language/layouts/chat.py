@@ -10,7 +10,7 @@ from hopscope.language.layouts.base import Layout, Rendered
 
 @dataclass(frozen=True)
 class Chat(Layout):
-    """The assistant's reply is the answer; a reply may have several lines, so nothing stops it but its end."""
+    """The assistant's reply is the answer. It may have several lines, so there is no stop text."""
 
     def render(self, formulation: Questions, question: Question) -> Rendered:
         return Rendered(question.prompt, True, question.acceptable, question.spans, stop=())

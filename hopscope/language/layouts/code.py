@@ -1,7 +1,7 @@
-"""The statements and a stem that a model continues with the answer, as it would a program and its output.
+"""The statements and a stem that the model continues with the answer, like a program and its output.
 
-For equations and functions the stem is `print(s)` and the beginning of a comment that tells its output; for those in
-words it is the beginning of a sentence. Small models answer best so (specs/ecosystem.md, 1.4).
+For equations and functions the stem is `print(s)` and the start of a comment with its output. For formulations in words
+it is the start of a sentence. Small models answer best in this layout (docs/language.md).
 """
 
 from __future__ import annotations

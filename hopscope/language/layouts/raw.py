@@ -1,4 +1,4 @@
-"""The paper's prompt as a text to be continued, with `Answer:` below it: for models without a chat template."""
+"""The paper's prompt as a text to be continued, followed by `Answer:`, for models without a chat template."""
 
 from __future__ import annotations
 

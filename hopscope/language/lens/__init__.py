@@ -1,1 +1,1 @@
-"""Tools for the attention of language models: reading and editing it, head scores, ablation, prompts with roles."""
+"""Tools to study attention in language models: reading and editing it, head scores, ablation, prompts with roles."""

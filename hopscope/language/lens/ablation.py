@@ -1,8 +1,8 @@
-"""Ablation of heads: their output set to zero or its mean, or their attention pattern to its mean, by position.
+"""Ablation of heads: their output set to zero or to its mean, or their attention pattern to its mean, by position.
 
 A head with its mean pattern still moves information, but where it attends no longer depends on the prompt's content.
-Previous-token heads stay as they are, and heads that look something up stop working. Under mean ablation of the output
-(Wang et al., 2023) nothing remains that differs between prompts.
+So previous-token heads still work, and heads that look something up do not. Mean ablation of the output (Wang et al.,
+2023) removes everything that differs between prompts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def short(head: Head) -> str:
 
 
 class OfHeads(Edit):
-    """Changes some heads, given by their numbers in each layer."""
+    """An edit of some heads only."""
 
     def __init__(self, heads: Collection[Head]):
         self.by_layer = by_layer(heads)
@@ -31,11 +31,11 @@ class OfHeads(Edit):
 
 
 class Ablate(OfHeads):
-    """Some heads' output replaced.
+    """Replaces the output of some heads.
 
     Args:
         heads: which.
-        means: the replacement of their output: layer position head d_head; None for zero.
+        means: the replacements: layer position head d_head; None for zero.
     """
 
     def __init__(self, heads: Collection[Head], means: Tensor | None = None):
@@ -51,7 +51,7 @@ class Ablate(OfHeads):
 
 
 class Steady(OfHeads):
-    """Some heads attend by their mean pattern, independent of the prompt's content.
+    """Replaces the pattern of some heads by their mean pattern, independent of the prompt's content.
 
     Args:
         heads: which.
@@ -65,21 +65,21 @@ class Steady(OfHeads):
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
         if layer not in self.by_layer:
             return pattern
-        held, pattern = self.by_layer[layer], pattern.clone()
-        pattern[:, held] = self.patterns[layer][held]
+        steady, pattern = self.by_layer[layer], pattern.clone()
+        pattern[:, steady] = self.patterns[layer][steady]
         return pattern
 
 
 def by_layer(heads: Collection[Head]) -> dict[int, list[int]]:
     """The heads' numbers in each layer."""
-    found: dict[int, list[int]] = {}
+    numbers: dict[int, list[int]] = {}
     for layer, head in sorted(heads):
-        found.setdefault(layer, []).append(head)
-    return found
+        numbers.setdefault(layer, []).append(head)
+    return numbers
 
 
 def random_heads(among: Sequence[Head], count: int, seed: int) -> list[Head]:
-    """`count` different heads, drawn evenly."""
+    """`count` different heads, drawn uniformly."""
     order = torch.randperm(len(among), generator=torch.Generator().manual_seed(seed))
     return [among[i] for i in order[:count].tolist()]
 
@@ -91,9 +91,9 @@ def top_heads(scores: Tensor, count: int) -> list[Head]:
 
 
 def in_same_layers(heads: Sequence[Head], among: Sequence[Head], seed: int) -> list[Head]:
-    """As many other heads in each layer as these are there, or all there are."""
-    found: list[Head] = []
+    """A control for `heads`: in each layer as many random other heads of `among`, or all if there are fewer."""
+    control: list[Head] = []
     for layer in sorted({layer for layer, _ in heads}):
         others = [head for head in among if head[0] == layer and head not in heads]
-        found += random_heads(others, sum(at == layer for at, _ in heads), 1000 * seed + layer)
-    return found
+        control += random_heads(others, sum(at == layer for at, _ in heads), 1000 * seed + layer)
+    return control

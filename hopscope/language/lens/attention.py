@@ -1,9 +1,9 @@
 """Read and edit attention inside a Hugging Face model; the only file that depends on how transformers calls attention.
 
-A `Lens` makes a model use our attention function, registered with transformers' AttentionInterface. It computes what
-`eager` computes, and hands every step to an `Edit`, which may look or answer with something else. All else here works
-on plain tensors. It serves models built like Llama (a pre-norm stack of layers with `q_proj`, `k_proj`, `v_proj`,
-`o_proj`), grouped key and value heads and sliding windows included; others are refused.
+A `Lens` makes a model use our attention function, registered with transformers' AttentionInterface. It computes the
+same as `eager`, and passes every intermediate result to an `Edit`, which may read or replace it. It supports models
+built like Llama: pre-norm layers with `q_proj`, `k_proj`, `v_proj` and `o_proj`, also with grouped key and value heads
+or sliding windows. Others are refused.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened
 
 NAME = "hopscope"
-CLOSE = 1e-3  # largest difference in a logit between our attention and the model's own; of what layers add, as a share
+CLOSE = 1e-3  # tolerance of logits under our attention, and of what a layer adds to the stream, as a share of it
 LIKE_LLAMA = "heads can be studied in models built like Llama"
-ROUNDING = 1e-5  # what float32 leaves of a stream, as a share of its largest number
+ROUNDING = 1e-5  # rounding errors of a float32 stream, as a share of its largest number
 
 
 class Edit:
     """An intervention in every attention layer; the base class changes nothing. Keys and values are per query head."""
 
-    #: The first layer in which anything is changed.
+    #: The first layer in which it changes anything.
     first: int = 0
 
     def inputs(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, with their position codes: each batch head position d_head."""
+        """Queries, keys and values with position codes applied: each batch head position d_head."""
         return q, k, v
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class Edit:
         return pattern
 
     def output(self, layer: int, z: Tensor) -> Tensor:
-        """What each head hands to the output projection: batch position head d_head."""
+        """The heads' results before the output projection: batch position head d_head."""
         return z
 
 
@@ -54,7 +54,10 @@ def attend(
     hopscope_edit: Edit | None = None,
     **more: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Softmax attention as transformers calls it, step by step through an edit."""
+    """Softmax attention with transformers' signature, each step passed through an edit.
+
+    Raises BadInput for attention with capped scores or sinks.
+    """
     if more.get("softcap") is not None or more.get("s_aux") is not None:
         raise BadInput("attention with capped scores or sinks is not plain softmax; choose a model built like Llama")
     edit, layer = hopscope_edit or Edit(), module.layer_idx
@@ -83,18 +86,21 @@ def attended_by_us(model: Any) -> Iterator[None]:
     except BaseException:
         if model.config._attn_implementation != own:
             model.set_attn_implementation(own)
-        for known in new:  # masks are looked for in what all instances share, and `register` has no inverse
+        for known in new:  # `register` has no inverse; masks are looked up in the mapping that all instances share
             del known._global_mapping[NAME]
         raise
 
 
 class Lens:
-    """A model whose attention can be read and edited. Raises BadInput for one that is not built as this file expects.
+    """A model whose attention can be read and edited.
 
     Attributes:
         n_layers: number of layers.
         n_heads: query heads per layer; several may share a key and value head.
-        norms_behind: whether what attention and MLPs add is normalised, as in Gemma; then heads do not add up.
+        norms_behind: whether the outputs of attention and MLP are normalised, as in Gemma; then heads do not add up.
+
+    Raises:
+        BadInput: the model is not in float32, or not built like Llama.
     """
 
     def __init__(self, opened: Opened):
@@ -111,49 +117,48 @@ class Lens:
             self.check_writes(ids)
 
     def check_attention(self, ids: Tensor) -> None:
-        """Raise BadInput where the model computes other logits by our attention than by its own."""
+        """Raise BadInput if the model's logits differ between our attention and its own."""
         before, seen = self.model(ids).logits, Seen()
         try:
             self.model.set_attn_implementation(NAME)
             after = self.model(ids, hopscope_edit=seen).logits
         except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-            raise BadInput(f"{self.name} lends its attention to nobody ({error}); {LIKE_LLAMA}") from error
+            raise BadInput(f"the attention of {self.name} cannot be replaced ({error}); {LIKE_LLAMA}") from error
         if not bool(before.isfinite().all()):
-            raise BadInput(f"{self.name} puts out logits that are no finite numbers; its weights are damaged")
+            raise BadInput(f"{self.name} computes logits that are not finite; its weights are damaged")
         if len(seen.patterns) != self.n_layers or float((before - after).abs().max()) > CLOSE:
-            raise BadInput(f"{self.name} computes attention in a way of its own; {LIKE_LLAMA}")
+            raise BadInput(f"{self.name} does not compute plain softmax attention; {LIKE_LLAMA}")
 
     def check_writes(self, ids: Tensor) -> None:
-        """Raise BadInput unless the stream changes by the outputs that `written` and `mlp` compute.
+        """Raise BadInput unless each layer adds the outputs of `written` and `mlp` to the residual stream.
 
-        Some models transform the output before adding it: Granite scales it, BitNet and GLM-4 normalise it. The
-        contribution of a head would then be wrong.
+        Some models transform them first: Granite scales them, BitNet and GLM-4 normalise them. The contribution of a
+        head would then be wrong.
         """
         after: list[Tensor] = []
         keep = lambda _, __, out: after.append(out[0] if isinstance(out, tuple) else out)  # noqa: E731
-        hooks = [layer.register_forward_hook(keep) for layer in self.layers]
         seen = Seen()
-        try:
+        with contextlib.ExitStack() as hooks:
+            for layer in self.layers:
+                hooks.enter_context(layer.register_forward_hook(keep))
             before, _ = self.streams(ids, seen)
-        finally:
-            for hook in hooks:
-                hook.remove()
         for layer, (stream, z, then) in enumerate(zip(before, seen.outputs, after, strict=True)):
             try:
                 middle = stream + self.written(layer, z)
                 off = (middle + self.mlp(layer, middle) - then).abs().max()
             except (AttributeError, TypeError, RuntimeError) as error:
                 raise BadInput(
-                    f"layer {layer} of {self.name} is not built like Llama's, of which heads can be studied: {error}"
+                    f"layer {layer} of {self.name} is not built like Llama's, whose heads can be studied: {error}"
                 ) from error
             added = (then - stream).abs().max()
             if not off <= CLOSE * added + ROUNDING * then.abs().max():
                 raise BadInput(
-                    f"layer {layer} of {self.name} changes its stream by something else than its attention and its MLP "
-                    f"put out ({float(off):.3g} of {float(added):.3g}); {LIKE_LLAMA}"
+                    f"layer {layer} of {self.name} adds something else to its stream than the outputs of its attention "
+                    f"and its MLP ({float(off):.3g} of {float(added):.3g}); {LIKE_LLAMA}"
                 )
 
     def check_build(self) -> None:
+        """Raise BadInput if a layer lacks one of the projections or norms that Llama's layers have."""
         parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "input_layernorm")
         layers = getattr(getattr(self.model, "model", None), "layers", ())
         for part in parts:
@@ -177,12 +182,14 @@ class Lens:
 
     def window(self, layer: int) -> int | None:
         """The attention window of a layer in tokens, the query's own included; None if it is not limited."""
-        found: int | None = getattr(self.layers[layer].self_attn, "sliding_window", None)
-        return found
+        window: int | None = getattr(self.layers[layer].self_attn, "sliding_window", None)
+        return window
 
     def position_codes(self, layer: int, stream: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of rotary positions (Su et al., 2021), which layers with and without a window may turn by
-        other angles; each batch position d_head."""
+        """Cosines and sines of rotary positions (Su et al., 2021): each batch position d_head.
+
+        Layers with and without an attention window may use different angles.
+        """
         kinds = getattr(self.model.config, "layer_types", None)
         if hasattr(self.model.model.rotary_emb, "layer_types") and kinds:
             return self.model.model.rotary_emb(stream, positions, kinds[layer])
@@ -193,13 +200,13 @@ class Lens:
         return self.model.get_input_embeddings()(ids)
 
     def run(self, residual: Tensor, edit: Edit | None = None, start: int = 0, all_positions: bool = False) -> Tensor:
-        """The logits at the last position (or at all), from the residual stream before layer `start`.
+        """The logits at the last position or at all positions, from the residual stream before layer `start`.
 
         Args:
             residual: batch position d_model.
-            edit: seen by the layers from `start` on.
-            start: layers before it are passed over.
-            all_positions: batch position token instead of batch token.
+            edit: applies to the layers from `start`.
+            start: layers before it are skipped.
+            all_positions: return batch position token instead of batch token.
         """
         with passed_over(self.layers, start):
             logits = self.model(
@@ -209,40 +216,38 @@ class Lens:
 
     def streams(self, ids: Tensor, edit: Edit | None = None) -> tuple[list[Tensor], Tensor]:
         """The residual stream before each layer, and the logits at the last position."""
-        found: list[Tensor] = []
-        hooks = [layer.register_forward_pre_hook(lambda _, args: found.append(args[0])) for layer in self.layers]
-        try:
+        streams: list[Tensor] = []
+        with contextlib.ExitStack() as hooks:
+            for layer in self.layers:
+                hooks.enter_context(layer.register_forward_pre_hook(lambda _, args: streams.append(args[0])))
             logits = self.run(self.embed(ids), edit)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return found, logits
+        return streams, logits
 
     def written(self, layer: int, z: Tensor) -> Tensor:
-        """What a layer's attention adds to the residual stream if its heads hand over `z`."""
+        """What a layer's attention adds to the residual stream if the results of its heads are `z`."""
         block = self.layers[layer]
         out: Tensor = block.self_attn.o_proj(z.flatten(2))
         # In Llama the norm of this name comes before the MLP.
         return block.post_attention_layernorm(out) if self.norms_behind else out
 
     def factors(self, norm: Any, stream: Tensor) -> Tensor:
-        """By what an RMS norm multiplies each number of a stream: held, it is linear, and what is added adds up.
+        """The factors of an RMS norm on each number of a stream. With fixed factors the norm is linear.
 
-        Llama's norms multiply by their weight, Gemma's by one more than it: both are what becomes of a stream of ones.
+        Llama's norms multiply by their weight, Gemma's by their weight plus 1; a stream of ones reveals either.
         """
         eps: float = getattr(norm, "variance_epsilon", None) or norm.eps
         gain = norm(torch.ones_like(stream[..., :1, :])) * (1 + eps) ** 0.5
         return gain * (stream.square().mean(-1, keepdim=True) + eps).rsqrt()
 
     def mlp(self, layer: int, stream: Tensor) -> Tensor:
-        """What a layer's MLP adds to the residual stream that it is given."""
+        """What a layer's MLP adds to the given residual stream."""
         block = self.layers[layer]
         if self.norms_behind:
             return block.post_feedforward_layernorm(block.mlp(block.pre_feedforward_layernorm(stream)))
         return block.mlp(block.post_attention_layernorm(stream))
 
     def inputs(self, layer: int, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The queries, keys and values that one layer makes of a residual stream, as `Edit.inputs` sees them."""
+        """The queries, keys and values that one layer computes from a residual stream, as in `Edit.inputs`."""
         caught: list[tuple[Tensor, Tensor, Tensor]] = []
 
         class Catch(Edit):

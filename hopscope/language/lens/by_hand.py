@@ -1,9 +1,9 @@
-"""A Llama with hand-set weights that retrieves needles by one head with a score of 1: the positive control.
+"""A Llama with hand-set weights in which one head retrieves needles with a score of 1: the positive control.
 
 Heads 0 and 1 of layer 0 attend to the previous token and to the one before it. Head 0 of layer 1 attends to the
-position whose two predecessors are the last two tokens, and copies the token there, as an induction head does. At a
-colon it attends to the token after a needle's verb. Nothing else has an effect. The vocabulary has the words of needles
-and hay.
+position that follows an earlier occurrence of the last two tokens, and copies the token there, as an induction head
+does. At a colon it attends to the token after a needle's verb. Nothing else has an effect. The vocabulary has the words
+of needles and hay.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ CONSTANT, VERB, COLON, VERB_BEFORE = range(4)
 OWN, BEFORE, SECOND, ANSWER = (slice(4 + CODE * i, 4 + CODE * (i + 1)) for i in range(4))
 WIDTH, D_HEAD = 4 + 4 * CODE + 4, 4 * CODE
 SHARP = 3.0
-QUIET = (3 / WIDTH) ** 0.5  # undoes the norm before layer 0, so that what is moved is as loud as where it was
+QUIET = (3 / WIDTH) ** 0.5  # undoes the norm before layer 0, so that a copied code has its original length
 THETA = 1e16
-TURNING, STILL = 40, D_HEAD // 4  # a head's first pairs turn by 1 to 0.004 rad per token; those from here hardly do
+TURNING, STILL = 40, D_HEAD // 4  # a head's first pairs rotate by 1 to 0.004 rad per token; those from STILL hardly do
 
 
 def words() -> list[str]:
@@ -96,7 +96,7 @@ def by_hand() -> Opened:
 
 
 def embed(model: Any, names: list[str]) -> None:
-    """Words as codes, read off again in the register of answers; all embeddings have the same norm."""
+    """Embed words as codes, and decode the register of answers; all embeddings have the same norm."""
     codes = torch.randn(len(names), CODE, generator=torch.Generator().manual_seed(0)).sign() / CODE**0.5
     embedding = model.model.embed_tokens.weight
     embedding[:, CONSTANT] = 1
@@ -110,7 +110,7 @@ def embed(model: Any, names: list[str]) -> None:
 
 
 def look_back(attention: Any, head: int, by: int) -> None:
-    """Attention to the token so many places back, where turned pairs of all speeds meet."""
+    """Let a head attend to the token `by` positions back, at which rotated pairs of all frequencies align."""
     pairs = torch.arange(TURNING)
     angles, rows = by * THETA ** (-2.0 * pairs / D_HEAD), head * D_HEAD + pairs
     attention.q_proj.weight[rows, CONSTANT] = SHARP * angles.cos()
@@ -125,7 +125,10 @@ def move(attention: Any, head: int, source: slice, target: slice) -> None:
 
 
 def match(attention: Any) -> None:
-    """The last two tokens, the last louder, against the two before each place; a colon, still louder, against verbs."""
+    """Match the last two tokens with the two tokens before each position, the last one with more weight.
+
+    A colon matches positions after verbs, with still more weight.
+    """
     query, key = attention.q_proj.weight, attention.k_proj.weight
     row = COPIES[1] * D_HEAD + STILL
     for start, asked, stored, loud in ((row, OWN, BEFORE, 2), (row + D_HEAD // 2, BEFORE, SECOND, 1)):

@@ -1,4 +1,4 @@
-"""Estimates with 95 % intervals from a bootstrap over needles; rank statistics."""
+"""Estimates with 95 % intervals from a bootstrap over needles, and rank statistics."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ DRAWS = 1000  # of every bootstrap
 Number = dict[str, float]
 
 
-def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequence[int], seed: int = 0) -> Number:
+def over_needles(of: Callable[[Tensor], Tensor], values: Tensor, needles: Sequence[int]) -> Number:
     """A statistic of means over prompts, with a cluster-bootstrap interval: needles are resampled with all prompts.
 
     Args:
-        of: given means, draw …, returns numbers; draw.
-        values: of the asks; ask ….
-        needles: each ask's needle.
-        seed: of the draws.
+        of: a function from means (draw …) to the statistic (draw).
+        values: of the prompts; prompt ….
+        needles: the needle of each prompt.
+
+    Returns:
+        `mean`, `low` and `high`.
     """
     groups = [[i for i, n in enumerate(needles) if n == needle] for needle in sorted(set(needles))]
     sums = torch.stack([values[group].double().sum(0) for group in groups])
     counts = torch.tensor([len(group) for group in groups]).double()
-    rows = torch.randint(len(groups), (DRAWS, len(groups)), generator=torch.Generator().manual_seed(seed))
+    rows = torch.randint(len(groups), (DRAWS, len(groups)), generator=torch.Generator().manual_seed(0))
     sizes = counts[rows].sum(1).view(-1, *[1] * (sums.dim() - 1))
     low, high = of(sums[rows].sum(1) / sizes).double().quantile(torch.tensor([0.025, 0.975]).double()).tolist()
     return {"mean": float(of((sums.sum(0) / counts.sum())[None])), "low": low, "high": high}
@@ -36,41 +38,46 @@ def number(values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means)
 
 
 def mean_of(values: Tensor, needles: Sequence[int]) -> Number:
-    """A mean over asks."""
+    """A mean over prompts, as `over_needles`."""
     return over_needles(lambda means: means, values, needles)
 
 
 def estimate(values: Tensor) -> dict[str, float]:
-    """The mean of a number per prompt, with its 95 % interval (normal)."""
+    """The mean of one number per prompt, with its 95 % interval from the normal approximation."""
     mean, error = float(values.mean()), float(values.std() / len(values) ** 0.5)
     return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
 
 
 def ranks(values: Tensor) -> Tensor:
-    """Ranks from 0, equal values sharing their mean rank."""
+    """Ranks from 0; equal values share their mean rank."""
     order = values.double().flatten()
     below = (order[:, None] > order[None]).sum(1).double()
     return below + ((order[:, None] == order[None]).sum(1).double() - 1) / 2
 
 
 def spearman(a: Tensor, b: Tensor) -> float:
-    """Rank correlation, −1 to 1; 0 where one of them is constant."""
+    """Spearman's rank correlation, −1 to 1; 0 if one of them is constant."""
     x, y = (one - one.mean() for one in (ranks(a), ranks(b)))
     scale = (x.square().sum() * y.square().sum()).sqrt()
     return float((x * y).sum() / scale) if scale > 0 else 0.0
 
 
-def agreement(a: Tensor, b: Tensor, seed: int = 0) -> Number:
-    """Rank correlation over heads, with its interval by drawing heads anew."""
+def agreement(a: Tensor, b: Tensor) -> Number:
+    """Rank correlation over heads, −1 to 1, with a 95 % interval from a bootstrap over heads."""
     one, other = a.flatten(), b.flatten()
-    generator = torch.Generator().manual_seed(seed)
-    rows = torch.randint(len(one), (DRAWS, len(one)), generator=generator)
-    found = torch.tensor([spearman(one[row], other[row]) for row in rows])
-    low, high = found.quantile(torch.tensor([0.025, 0.975])).tolist()
+    rows = torch.randint(len(one), (DRAWS, len(one)), generator=torch.Generator().manual_seed(0))
+    drawn = torch.tensor([spearman(one[row], other[row]) for row in rows])
+    low, high = drawn.quantile(torch.tensor([0.025, 0.975])).tolist()
     return {"mean": spearman(one, other), "low": low, "high": high}
 
 
 def beyond(values: Tensor, beside: Sequence[Tensor], needles: Sequence[int]) -> Number:
-    """The loss beyond that of the worst random set, which is determined anew in every bootstrap sample of needles."""
+    """The loss beyond that of the worst random set, which is determined in every bootstrap sample of needles.
+
+    Args:
+        values: a loss per prompt.
+        beside: the losses of random sets, each per prompt.
+        needles: the needle of each prompt.
+    """
     stacked = torch.stack([values, *beside], 1)
     return over_needles(lambda means: means[:, 0] - means[:, 1:].max(1).values, stacked, needles)

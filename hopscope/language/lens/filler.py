@@ -1,6 +1,6 @@
 """The hay: plain sentences (ours) that share no content with needles.
 
-None contains a content word or a preposition of a needle, so a needle's words occur in the needle alone.
+None contains a content word or a preposition of a needle, so a needle's words occur only in the needle.
 """
 
 SENTENCES = (
@@ -63,7 +63,7 @@ SENTENCES = (
 )
 
 
-# What needles, which nobody can know, are made of.
+# The parts of needles, which are made up so that no model can know them.
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PEOPLE = ("baker", "miller", "widow", "gardener", "tailor", "hunter", "priest", "smith", "painter", "weaver")
 PLACES = ("Orlen", "Tamsk", "Velby", "Corda", "Minsel", "Hadra", "Quarn", "Lestow", "Ibrin", "Sofal")

@@ -13,7 +13,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -24,8 +24,8 @@ from hopscope.formulations.base import Formulation, Question, Span, shifted
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 
-SOUNDED = 16  # questions from which the common length is taken
-DRAWS = 20  # questions drawn, at most, for each that is kept
+SOUNDED = 16  # questions that determine the most common length
+DRAWS = 20  # questions drawn at most for each that is kept
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Prompts:
     """Questions of equal length in tokens, so that no padding is needed.
 
     Attributes:
-        ids: batch position.
+        ids: tokens; batch position.
         roles: of the positions.
-        choices: the tokens that tell the acceptable answers apart; batch choice.
-        right: number of the right one; batch.
+        choices: the first tokens at which the acceptable answers differ; batch choice.
+        right: index of the right choice; batch.
         indices: the questions' numbers under their seed.
-        tokens: of the first question, for people.
+        tokens: the first question's tokens as text, for display.
     """
 
     ids: Tensor
@@ -52,13 +52,13 @@ class Prompts:
         return len(self.ids)
 
     def part(self, start: int, end: int) -> Prompts:
-        """Some of the questions."""
+        """The questions from `start` to `end`, exclusive."""
         rows = slice(start, end)
         roles = Roles(self.roles.names, self.roles.chain[rows])
         return Prompts(self.ids[rows], roles, self.choices[rows], self.right[rows], self.indices[rows], self.tokens)
 
     def batches(self, size: int) -> Iterator[Prompts]:
-        """All questions, some at a time."""
+        """All questions in batches."""
         for start in range(0, len(self), size):
             yield self.part(start, start + size)
 
@@ -69,13 +69,13 @@ class Prompts:
         return chosen[right] - chosen.masked_fill(right, -torch.inf).logsumexp(1)
 
     def correct(self, logits: Tensor) -> Tensor:
-        """Whether the right answer is the likeliest of the acceptable ones; batch."""
+        """Whether the right answer is the most likely acceptable one, from logits at the last position; batch."""
         return logits.gather(1, self.choices).argmax(1) == self.right
 
     def shuffled(self, seed: int) -> Prompts:
-        """The control: in every question the chains of each role are permuted among its facts, role by role.
+        """A control: in every question, chains are permuted among the facts, separately for each role.
 
-        Two positions with the same chain label are then of the same chain only with probability 1/N.
+        Two positions with the same chain label then belong to the same chain only with probability 1/N.
         """
         generator = torch.Generator().manual_seed(seed)
         chain, n_chains = self.roles.chain.clone(), int(self.roles.chain.max()) + 1
@@ -85,8 +85,7 @@ class Prompts:
                 order = torch.randperm(n_chains, generator=generator)
                 numbers = chain[row, role]
                 chain[row, role] = torch.where(numbers >= 0, order[numbers.clamp(min=0)], numbers)
-        roles = Roles(self.roles.names, chain)
-        return Prompts(self.ids, roles, self.choices, self.right, self.indices, self.tokens)
+        return replace(self, roles=Roles(self.roles.names, chain))
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,12 @@ class Encoded:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of tokens and of choices."""
+        """The number of tokens and the number of choices."""
         return len(self.ids), len(self.choices)
 
 
 def prompts_of(tokenizer: Any, formulation: Formulation, layout: Layout, seed: int, count: int) -> Prompts:
-    """The first `count` questions of the commonest length whose answers differ in one token.
+    """The first `count` questions of the most common length whose answers differ in one token.
 
     Raises BadInput if there are too few such questions.
     """
@@ -118,9 +117,9 @@ Some = TypeVar("Some")
 
 
 def of_one_shape(made: Iterator[Some], shape: Callable[[Some], Any], count: int, nothing: str) -> list[Some]:
-    """The first `count` of the shape that is commonest among the first ones.
+    """The first `count` items of the shape that is most common among the first `SOUNDED`.
 
-    Raises BadInput if there are too few, or, in the words of `nothing`, none at all.
+    Raises BadInput if there are too few, or, with the message `nothing`, if there are none.
     """
     sounded = list(itertools.islice(made, SOUNDED))
     if not sounded:
@@ -130,7 +129,7 @@ def of_one_shape(made: Iterator[Some], shape: Callable[[Some], Any], count: int,
     kept = list(itertools.islice(alike, count))
     if len(kept) < count:
         raise BadInput(
-            f"only {len(kept)} of {DRAWS * count} questions have the commonest length in tokens; ask for a smaller "
+            f"only {len(kept)} of {DRAWS * count} questions have the most common length in tokens; choose a smaller "
             "--count"
         )
     return kept
@@ -147,7 +146,7 @@ def encodings(
 
 
 def encode(tokenizer: Any, question: Question, rendered: Rendered) -> Encoded | None:
-    """A question's tokens up to where its answers part; None if the tokens at which they part are not all different."""
+    """A question's tokens up to the first token in which its answers differ; None if two answers share that token."""
     text, spans = rendered.text, rendered.spans
     if rendered.chat:
         said = [{"role": "user", "content": text}]
@@ -172,7 +171,7 @@ def encode(tokenizer: Any, question: Question, rendered: Rendered) -> Encoded | 
 def roles_at(
     text: str, offsets: Sequence[tuple[int, int]], spans: Sequence[Span], asked: int
 ) -> list[tuple[str, int, int]]:
-    """(role, chain, position) of every token that has a role; the last position is `answer` and nothing else."""
+    """(role, chain, position) of every token with a role; the last position only has the role `answer`."""
     last = len(offsets) - 1
     held, taken = [("answer", asked, last)], {last}
     for span in spans:
@@ -194,7 +193,7 @@ def roles_at(
 
 
 def within(line: Sequence[Span], start: int) -> tuple[str, int] | None:
-    """The role of a token on a fact's line that starts at a character: none before the fact's first symbol."""
+    """The role of a token on a fact's line, by its first character; None before the fact's first symbol."""
     step = "".join(re.findall(r"\[(\d+)", max(line, key=lambda span: span.role.startswith("value")).role)[:1])
     chain = NO_CHAIN if line[-1].chain is None else line[-1].chain
     if start < min(span.start for span in line):
@@ -202,26 +201,26 @@ def within(line: Sequence[Span], start: int) -> tuple[str, int] | None:
     return (f"end[{step}]" if start >= max(span.end for span in line) else f"link[{step}]"), chain
 
 
-def gather(found: Sequence[tuple[int, Question, Encoded]]) -> Prompts:
+def gather(questions: Sequence[tuple[int, Question, Encoded]]) -> Prompts:
     """Encoded questions of one length as tensors."""
-    first = found[0][2]
-    names = sorted({role for _, _, encoded in found for role, _, _ in encoded.held}, key=reading_order)
-    chain = torch.full((len(found), len(names), len(first.ids)), ABSENT)
-    for row, (_, _, encoded) in enumerate(found):
+    first = questions[0][2]
+    names = sorted({role for _, _, encoded in questions for role, _, _ in encoded.held}, key=reading_order)
+    chain = torch.full((len(questions), len(names), len(first.ids)), ABSENT)
+    for row, (_, _, encoded) in enumerate(questions):
         for role, number, position in encoded.held:
             chain[row, names.index(role), position] = number
     return Prompts(
-        torch.tensor([encoded.ids for _, _, encoded in found]),
+        torch.tensor([encoded.ids for _, _, encoded in questions]),
         Roles(tuple(names), chain),
-        torch.tensor([encoded.choices for _, _, encoded in found]),
-        torch.tensor([question.acceptable.index(question.answer) for _, question, _ in found]),
-        tuple(index for index, _, _ in found),
+        torch.tensor([encoded.choices for _, _, encoded in questions]),
+        torch.tensor([question.acceptable.index(question.answer) for _, question, _ in questions]),
+        tuple(index for index, _, _ in questions),
         tuple(first.tokens),
     )
 
 
 def reading_order(role: str) -> tuple[int, str, int]:
-    """key, link, value and end of each fact, fact by fact; then query, ask, answer."""
+    """A sort key: key, link, value and end of each fact, fact by fact; then query, ask, answer."""
     kind, _, number = role.partition("[")
     order = ("key", "link", "value", "end", "query", "ask", "answer")
     return (0, number, order.index(kind)) if number else (1, "", order.index(kind))

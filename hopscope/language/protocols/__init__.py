@@ -1,1 +1,1 @@
-"""Ways to score a model on a question: one per file."""
+"""Protocols, the ways to ask and to score a model: one per file."""

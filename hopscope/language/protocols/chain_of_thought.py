@@ -1,8 +1,8 @@
-"""Thoughts in words before the answer, which is read at their end; never scored together with direct answers.
+"""A chain of thought before the answer; never scored together with direct answers.
 
-The instruction to answer directly gives way to one to think step by step. The answer is the last acceptable one in the
-line behind the last `Answer:`; in a text without `Answer:` in its last line. A text that the limit of tokens cut off is
-neither right nor wrong: it is counted as cut off, and as unanswered. Records hold the whole text, thoughts and answer.
+An instruction to think step by step replaces that to answer directly. The answer is the last acceptable one in the line
+after the last `Answer:`, or in the last line of a text without `Answer:`. A text that the token limit cut off is
+neither right nor wrong: it is counted as cut off, and as unanswered. Records keep the whole text.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hopscope.language.turns import cut_off
 
 INSTRUCTION = 'Think step by step. End with a line that says "Answer:" and the answer alone.'
 MARK = r"answer\W*:"
-#: The line that holds the answer, as a pattern's one group; lm-eval finds it by the same one.
+#: A pattern whose one group is the line with the answer; exported tasks for lm-eval have it, too.
 LAST_LINE = rf"(?is)\A(?:.*{MARK}\s*|(?!.*{MARK})(?:.*\n)?\s*(?=[^\n]*\s*\Z))([^\n]*\S)"
 
 
 @dataclass(frozen=True)
 class ChainOfThought(GreedyStrict):
-    """The likeliest text, thoughts and all."""
+    """A greedy text with thoughts and the answer."""
 
     direct = False
-    max_tokens: int = setting(1024, "after how many tokens thoughts and answer are cut off", low=1)
+    max_tokens: int = setting(1024, "most tokens of thoughts and answer together", low=1)
 
     def put(self, questions: Questions) -> Questions:
         return Put(questions, thinking)
@@ -42,6 +42,6 @@ class ChainOfThought(GreedyStrict):
 
 
 def thinking(question: Question) -> Question:
-    """The question with an instruction to think in place of that to answer directly."""
+    """The question with an instruction to think step by step instead of that to answer directly."""
     asked, _, _ = question.ask.partition("?")
     return replace(question, ask=f"{asked}? {INSTRUCTION}")

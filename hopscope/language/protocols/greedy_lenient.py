@@ -1,6 +1,6 @@
-"""The likeliest text, of which the last acceptable answer counts that stands in it as a word of its own.
+"""A greedy text, in which the last acceptable answer that is a word of its own counts.
 
-An answer that has the first line to itself is the answer, whatever is explained below it.
+If the first line is an acceptable answer and nothing else, it counts, whatever explanation follows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hopscope.language.protocols.greedy_strict import GreedyStrict
 
 @dataclass(frozen=True)
 class GreedyLenient(GreedyStrict):
-    """The same text as `greedy_strict` reads, which is therefore asked for once."""
+    """Judges the same texts as `greedy_strict`, which are requested only once."""
 
     def label(self, text: str, acceptable: Sequence[str]) -> str | None:
         return accepted(text.strip().partition("\n")[0], acceptable) or last_named(text, acceptable)

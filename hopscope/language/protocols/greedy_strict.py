@@ -1,4 +1,4 @@
-"""The likeliest text, which must be an acceptable answer and nothing else; one full stop is forgiven."""
+"""A greedy text, which must be an acceptable answer and nothing else; one full stop is allowed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hopscope.language.protocols.base import Answer, Judged, Rule, accepted, tex
 
 @dataclass(frozen=True)
 class GreedyStrict(Rule):
-    """An answer of another form is not correct, and not valid."""
+    """Any other text counts as neither correct nor valid."""
 
-    max_tokens: int = setting(32, "after how many tokens an answer is cut off", low=1)
+    max_tokens: int = setting(32, "most tokens of an answer", low=1)
 
     def request(self) -> dict[str, Any]:
         return {"asks": "text", "temperature": 0.0, "max_tokens": self.max_tokens}
@@ -29,5 +29,5 @@ class GreedyStrict(Rule):
         return Judged(question.index, label, label == question.answer, 1, int(label is not None))
 
     def label(self, text: str, acceptable: Sequence[str]) -> str | None:
-        """The answer that a text gives."""
+        """The acceptable answer that a text gives; None if it gives none."""
         return accepted(text, acceptable)

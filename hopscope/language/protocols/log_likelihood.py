@@ -1,8 +1,8 @@
-"""The likeliest of the acceptable answers, by the model's own probabilities; nothing is generated.
+"""The most likely of the acceptable answers by the model's own probabilities; nothing is generated.
 
-Every answer's score is log p(answer | question), all its tokens together (nats). Beside it stands the prior-corrected
-choice, by log p(answer | question) − log p(answer | question without statements): a small model that says 1 whatever is
-asked is right as often as any guess, and this shows whether the statements move it at all (Holtzman et al., 2021).
+The score of an answer is log p(answer | question), summed over all its tokens (nats). The prior-corrected choice uses
+log p(answer | question) − log p(answer | question without statements). A small model that always says 1 is right as
+often as a guess; the correction shows whether the statements have any effect (Holtzman et al., 2021).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
 from hopscope.language.protocols.base import Answer, Judged, Rule
 
-#: By how much the sum of probabilities may exceed 1: servers round each token's.
+#: The sum of probabilities may exceed 1 by this much, because servers round those of tokens.
 SLACK = 0.01
 
 
 @dataclass(frozen=True)
 class LogLikelihood(Rule):
-    """Argmax over the acceptable answers."""
+    """The argmax over the acceptable answers."""
 
     scores = True
 
@@ -40,7 +40,7 @@ class LogLikelihood(Rule):
 
 
 def check(scores: Sequence[float], index: int) -> None:
-    """Raise BadInput for what cannot be log-likelihoods of a question's answers, which exclude one another."""
+    """Raise BadInput if scores cannot be log-likelihoods of a question's answers, which exclude each other."""
     if not all(map(isfinite, scores)):
         raise BadInput(f"the scores of question {index}'s answers are no finite numbers: {list(scores)}")
     if (mass := sum(map(exp, scores))) > 1 + SLACK:
@@ -51,5 +51,5 @@ def check(scores: Sequence[float], index: int) -> None:
 
 
 def best(scores: Sequence[float]) -> int:
-    """Which is greatest; of equal ones the first."""
+    """The index of the highest score; of equal ones the first."""
     return max(range(len(scores)), key=lambda i: (scores[i], -i))

@@ -1,7 +1,7 @@
-"""The paper's: sample again until the answer is an acceptable one and nothing else (Musat, ICLR 2025, sections 4, A).
+"""The paper's protocol: sample until the text is an acceptable answer and nothing else (Musat, ICLR 2025, section 4).
 
-The paper states no limit. A small model may never answer in the form that is asked for, so there is one here, and
-questions that run out of tries are a class of their own: neither right nor wrong.
+The paper states no limit on tries. A small model may never answer in the requested form, so there is one here.
+Questions that run out of tries are a separate class, neither right nor wrong.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hopscope.language.protocols.base import Answer, Judged, Rule, accepted, sam
 
 @dataclass(frozen=True)
 class Resample(Rule):
-    """Every try has a seed of its own, so that resumed runs go on with the same ones."""
+    """Every try has its own seed, so that a resumed evaluation continues with the same samples."""
 
-    max_tries: int = setting(10, "tries before a question has run out (the paper has no limit)", low=1)
-    temperature: float = setting(1.0, "of sampling", low=0)
-    max_tokens: int = setting(32, "after how many tokens an answer is cut off", low=1)
+    max_tries: int = setting(10, "most tries of a question (the paper has no limit)", low=1)
+    temperature: float = setting(1.0, "sampling temperature", low=0)
+    max_tokens: int = setting(32, "most tokens of an answer", low=1)
 
     def request(self) -> dict[str, Any]:
         return {"asks": "text", "temperature": self.temperature, "max_tokens": self.max_tokens}

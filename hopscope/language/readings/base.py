@@ -53,4 +53,4 @@ class Reading(ABC):
 
     @abstractmethod
     def pictures(self, report: Mapping[str, Any], table: DataFrame | None) -> Iterator[tuple[str, Figure]]:
-        """Pictures by name; none where nothing was found."""
+        """Pictures by name; none if nothing was found."""

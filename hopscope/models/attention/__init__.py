@@ -1,1 +1,1 @@
-"""Attention variants: how queries, keys and values become a pattern and what it mixes. One per file."""
+"""Attention variants: how a layer computes its pattern and values from queries and keys. One per file."""

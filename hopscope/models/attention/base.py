@@ -1,4 +1,4 @@
-"""What an attention variant supplies. Projections, positions, names of activations and the output are the layer's."""
+"""The interface of attention variants. Projections, position codes and names of activations belong to the layer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Stream = Float[Tensor, "batch position d_model"]
 Results = Float[Tensor, "batch position head d_head"]
 Output = Float[Tensor, "head d_head d_model"]
 Mask = Float[Tensor, "*head query key"]
-#: A layer's own parameters of a variant, by name.
+#: The parameters that a variant adds to a layer, by name.
 Own = Mapping[str, Tensor] | nn.ParameterDict
 
 
@@ -27,84 +27,87 @@ Own = Mapping[str, Tensor] | nn.ParameterDict
 class Attention(Variant, ABC):
     """A rule of attention with its settings: a frozen dataclass, one per file, written `name(setting=value)`.
 
-    Its output is `pattern @ values`, so whatever replaces the pattern replaces the mechanism.
+    A head's output is `pattern @ values`, so replacing the pattern replaces the mechanism.
     """
 
-    #: Whether each row of the pattern is a distribution over the positions that the mask leaves.
+    #: Whether each row of the pattern is a probability distribution over the positions that the mask allows.
     normalised: ClassVar[bool] = True
-    #: Whether where it may attend depends on the tokens themselves; `masked` then says how.
+    #: Whether the mask depends on the tokens; `masked` then computes it.
     reads_tokens: ClassVar[bool] = False
-    #: Whether `attend` leaves the values as they are: under a given pattern it need not be asked.
+    #: Whether `attend` returns the values unchanged, so that it can be skipped if the pattern is given.
     keeps_values: ClassVar[bool] = False
-    #: Whether what is written at a position depends, beside the heads' results there, on the stream there alone.
+    #: Whether the output at a position depends only on the heads' results and the residual stream at that position.
     writes_locally: ClassVar[bool] = True
-    #: Whether keys and values hold what the position before holds, too: exact depths are then those of
-    #: `hopscope.theory.shifted`, otherwise those of `hopscope.theory.depth`.
+    #: Whether keys and values also include the previous position: `hopscope.theory.shifted` then gives the exact
+    #: depths, otherwise `hopscope.theory.depth`.
     shifted: ClassVar[bool] = False
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
-        """Parameters that each layer learns beside its projections, at their starting values; most rules have none.
+        """The initial values of parameters that the rule adds to each layer; most rules have none.
 
-        A name that begins with `W_` is drawn anew as all weights are (`Transformer.initialise`).
+        A parameter whose name starts with `W_` is initialised like all weights (`Transformer.initialise`).
         """
         return {}
 
     def own_of(self, n_heads: int, d_model: int, d_head: int) -> dict[str, Tensor]:
-        """The same, of a rule whose parameters read the residual stream or write to it."""
+        """As `own`, for a rule whose parameters read from the residual stream or write to it."""
         return self.own(n_heads, d_head)
 
     def draw(self, own: Own, generator: torch.Generator) -> None:
-        """Draw starting values of such parameters, in place, for rules that start at random ones; most do not."""
+        """Draw initial values of these parameters in place, for rules with random ones; most have none."""
 
     @property
     def takes_turns(self) -> bool:
-        """Whether updates differ from one another: `drawn` and `trains` then say how."""
+        """Whether it alternates between kinds of updates, as `drawn` and `trains` define."""
         return False
 
     def drawn(self, step: int, n: int, random: torch.Generator) -> dict[str, Tensor]:
-        """What is drawn for the update after `step` others of n sequences, such as heads to leave out, for one layer.
+        """Random tensors of one layer for an update of n sequences, for example heads to leave out.
 
-        It stands among the layer's own parameters while the update is computed, and at no other time.
+        They are among the layer's own parameters only during the update. `step` counts the updates before it.
         """
         return {}
 
     def trains(self, weight: str, step: int) -> bool:
-        """Whether the update after `step` others trains a weight of the model, by its name."""
+        """Whether the update after `step` others trains the weight of this name."""
         return True
 
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
-        """The mask for some sequences, of a rule that reads tokens: it broadcasts to (batch, head, query, key)."""
+        """The mask of a rule that reads tokens, for given sequences; it broadcasts to (batch, head, query, key)."""
         return mask
 
     def values(self, v: Heads, x: Stream, bias: Float[Tensor, "head d_head"], own: Own) -> Heads:
-        """The values, of a rule that makes them otherwise than by one matrix.
+        """The values, for a rule that computes them otherwise than with one matrix.
 
         Args:
-            v: the layer's, x W_V + `bias`.
-            x: the residual stream as the layer reads it.
-            bias: of values.
-            own: the layer's own parameters.
+            v: the layer's values, x W_V + `bias`.
+            x: the input of the layer, normalised if the model has LayerNorm.
+            bias: of the values.
+            own: the parameters that the rule adds to the layer.
         """
         return v
 
     def read_out(self, z: Results, x: Stream, weight: Output, own: Own) -> tuple[Tensor, Tensor]:
-        """What is written to the stream: results of heads, or parts of them, and as many output matrices.
+        """What the layer writes to the residual stream: results of heads, or parts of them, each with a matrix.
 
         Args:
-            z: each head's result.
-            x: the residual stream as the layer read it.
+            z: each head's result, pattern times values.
+            x: the input of the layer, normalised if the model has LayerNorm.
             weight: the layer's output matrices.
-            own: the layer's own parameters.
+            own: the parameters that the rule adds to the layer.
         """
         return z, weight
 
     @abstractmethod
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
-        """The pattern and the values that it mixes.
+        """The pattern, and the values that it is multiplied with.
 
         Args:
-            q: queries, as the positions' variant leaves them; so `k`, keys, and `v`, values. Queries may be fewer than
-                keys, the last layer's being asked where they are read only; `mask` has a row for each.
-            mask: is added to scores: −inf where attention is not allowed, else 0, or what positions add.
-            own: the layer's own parameters, named as by the method `own`.
+            q: queries with position codes applied. There may be fewer queries than keys, because the last layer is
+                only computed at positions that are read off.
+            k: keys with position codes applied.
+            v: values.
+            mask: is added to scores: −inf where attention is not allowed, otherwise 0 or the bias of a position code;
+                one row per query.
+            own: the parameters that the rule adds to the layer, named as in the method `own`.
         """

@@ -1,6 +1,6 @@
-"""A mixture of h − 1 heads: attention as experts that each leave one head out (Peng et al., 2020, arXiv:2005.06537).
+"""A mixture of h − 1 heads: each expert is attention without one head (Peng et al., 2020, arXiv:2005.06537).
 
-The paper's experts and gate, and its training, which takes turns between the two (block coordinate descent).
+Experts, gate and training are the paper's. Training alternates between the two (block coordinate descent).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Gates = Float[Tensor, "batch position head"]
 
 @dataclass(frozen=True)
 class HMinusOne(Attention):
-    """Σ_i g_i f_i with f_i = h/(h − 1) Σ_(j≠i) head_j and g = softmax of a small MLP on the mean of the layer's inputs.
+    """Σ_i g_i f_i with f_i = h/(h − 1) Σ_(j≠i) head_j; g is the softmax of a small MLP of the mean input of the layer.
 
-    That is softmax attention whose head j weighs h (1 − g_j)/(h − 1): weights from 0 to h/(h − 1) with sum h, so that
-    at most one head is dropped. With g even it is softmax attention. The mean is over a position and those before it
-    (ours), so that nothing later is seen.
+    This is softmax attention with the weight h (1 − g_j)/(h − 1) on head j. Weights range from 0 to h/(h − 1) and sum
+    to h, so at most one head is dropped. With a uniform g it is softmax attention. The mean is over a position and all
+    before it (ours), which keeps the model causal.
 
-    Trained `in_turn`, most updates draw one expert by the gate, for each sequence and layer, and train all but the
-    gates on it; the last updates of each period weigh all experts, and train the gates alone. With the gate `even`
-    there is nothing to train of it: that is dropout of one head, with the others scaled up.
+    With `trained=in_turn`, most updates draw one expert from the gate for each sequence and layer, and train everything
+    but the gates. The last updates of each period weight all experts by the gate and train only the gates. A gate that
+    is `even` is not trained: this is dropout of one head, with the others scaled up.
     """
 
     writes_locally: ClassVar[bool] = False
@@ -39,7 +39,7 @@ class HMinusOne(Attention):
     trained: str = setting(
         "jointly", "experts and gate jointly, or in turn", choices=("jointly", "in_turn"), since="0.3.0"
     )
-    period: int = setting(50, "updates of a turn of both, where they take turns", low=2)
+    period: int = setting(50, "updates of one period, in which both are trained in turn", low=2)
     of_gate: int = setting(10, "updates at the end of each period that train the gates", low=1)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class HMinusOne(Attention):
         }
 
     def gates(self, x: Stream, n_heads: int, own: Own) -> Gates:
-        """How much of each expert, the one without head i, every position takes: a distribution over heads."""
+        """The weights of the experts at every position, a distribution over the head that is left out."""
         if self.gate == "even":
             return x.new_full((*x.shape[:2], n_heads), 1 / n_heads)
         count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
@@ -83,11 +83,11 @@ class HMinusOne(Attention):
         return self.trained == "in_turn"
 
     def is_gate_s(self, step: int) -> bool:
-        """Whether the update after `step` others is one of the gates'."""
+        """Whether the update after `step` others trains the gates."""
         return self.takes_turns and self.gate == "learnt" and step % self.period >= self.period - self.of_gate
 
     def drawn(self, step: int, n: int, random: torch.Generator) -> dict[str, Tensor]:
-        """`luck`, a number from 0 to 1 for each sequence, which picks an expert at each of its positions."""
+        """`luck`, a uniform number in [0, 1) for each sequence, which chooses the expert at its positions."""
         if self.is_gate_s(step):
             return {}
         return {"luck": torch.rand(n, 1, 1, generator=random, device=random.device)}
@@ -101,6 +101,6 @@ class HMinusOne(Attention):
 
 
 def one_of(gates: Gates, luck: Float[Tensor, "batch one one"]) -> Gates:
-    """One expert with all the weight, drawn by the gates: it is the first whose share, added up, passes the luck."""
+    """One-hot weights of an expert drawn from the gates by inverse transform sampling."""
     passed = (gates.detach().cumsum(-1) <= luck).sum(-1).clamp(max=gates.shape[-1] - 1)
     return torch.nn.functional.one_hot(passed, gates.shape[-1]).to(gates.dtype)

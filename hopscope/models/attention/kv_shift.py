@@ -16,16 +16,16 @@ from hopscope.models.attention.softmax import Softmax
 
 @dataclass(frozen=True)
 class KVShift(Attention):
-    """Keys and values blend a position with the one before: k'_i = a k_i + a' k_(i−1), v'_i = b v_i + b' v_(i−1).
+    """Keys and values mix a position with the one before: k'_i = a k_i + a' k_(i−1), v'_i = b v_i + b' v_(i−1).
 
-    One (a, a', b, b') per head, learnt. With (1, 0, 1, 0) it is softmax attention; with (0, 1, 1, 0) one layer is
-    an induction head. The paper draws a and b from U(0, 1) with a' = 1 − a, b' = 1 − b.
+    (a, a', b, b') are learned per head. With (1, 0, 1, 0) it is softmax attention; with (0, 1, 1, 0) a single layer can
+    be an induction head. The paper draws a and b from U(0, 1) and sets a' = 1 − a, b' = 1 − b.
     """
 
     shifted: ClassVar[bool] = True
 
     start: str = setting(
-        "half", "the blends' starting values: half of each; drawn evenly from 0 to 1 (paper)", choices=("half", "drawn")
+        "half", "initial weights of the mix: half of each, or drawn from U(0, 1) (paper)", choices=("half", "drawn")
     )
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Linear attention: the scores themselves mix the values (Katharopoulos et al., 2020; von Oswald et al., 2023)."""
+"""Linear attention: scores without a softmax (Katharopoulos et al., 2020; von Oswald et al., 2023)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 
 @dataclass(frozen=True)
 class Linear(Attention):
-    """Pattern = q·k / √d_head where the mask allows, 0 elsewhere; rows need not sum to 1 and may be negative.
+    """Pattern = q·k / √d_head where the mask allows, 0 elsewhere; entries may be negative and rows need not sum to 1.
 
-    What positions add to scores multiplies here, as it does behind softmax's exponential.
+    The bias of a position code enters as a factor exp(bias), as it does in a softmax.
     """
 
     normalised: ClassVar[bool] = False

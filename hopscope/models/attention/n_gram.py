@@ -1,6 +1,6 @@
-"""N-gram heads: attention to what followed the last n tokens before (Akyürek et al., 2024, arXiv:2401.12973).
+"""N-gram heads: attention to what followed earlier occurrences of the last n tokens (Akyürek et al., 2024).
 
-They are induction heads that need not be learnt: which positions a head attends to follows from the tokens alone.
+They are induction heads that need no learning: the tokens determine where a head attends. arXiv:2401.12973.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from hopscope.models.attention.softmax import Softmax
 
 @dataclass(frozen=True)
 class NGram(Attention):
-    """The first heads of a layer attend evenly to all earlier positions before which the last n tokens stand, too.
+    """The first heads of a layer attend uniformly to all earlier positions that also follow the last n tokens.
 
-    One head for each order n, the others are softmax heads. A row without such a position is 0. Values and output are
-    learnt; queries and keys of these heads are there, and do nothing. (The authors' code is a layer of its own between
-    two others, y = W₀ Σ h + W₁ h; here the residual stream is the second term.)
+    There is one such head for each order n; the others are softmax heads. If there is no such position, the row of the
+    pattern is 0. Values and outputs are learned. Queries and keys of these heads exist but have no effect. (In the
+    authors' code this is a separate layer between two others, y = W₀ Σ h + W₁ h; here the residual stream takes the
+    place of the second term.)
     """
 
     normalised: ClassVar[bool] = False
@@ -49,7 +50,7 @@ class NGram(Attention):
         return {}
 
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
-        """The n-gram heads' rows are left what follows a match: (batch, head, query, key)."""
+        """The mask with only positions after a match left for n-gram heads: (batch, head, query, key)."""
         n = tokens.shape[1]
         matches = torch.stack([followers(tokens, order) for order in self.lengths], 1)
         others = matches.new_ones(len(tokens), n_heads - len(self.lengths), n, n)
@@ -64,12 +65,12 @@ class NGram(Attention):
 
 
 def followers(tokens: Shaped[Tensor, "batch position ..."], n: int) -> Bool[Tensor, "batch query key"]:
-    """Where the n tokens up to the first position stand right before the second, which lies strictly earlier."""
+    """Whether the n tokens that end at the query also end just before the key, which must be an earlier position."""
     flat = tokens.flatten(2) if tokens.ndim > 2 else tokens[..., None]
     length = flat.shape[1]
     same = (flat[:, :, None] == flat[:, None]).all(-1)
     matched = same
-    for _ in range(n - 1):  # also the tokens one before, two before …
+    for _ in range(n - 1):  # the tokens one earlier, two earlier …
         same = shifted(shifted(same, 1), 2)
         matched = matched & same
     earlier = torch.ones(length, length, dtype=torch.bool, device=flat.device).tril(-1)
@@ -77,7 +78,7 @@ def followers(tokens: Shaped[Tensor, "batch position ..."], n: int) -> Bool[Tens
 
 
 def shifted(x: Bool[Tensor, "batch query key"], along: int) -> Bool[Tensor, "batch query key"]:
-    """One place further along a dimension, with nothing coming in."""
+    """Moved by one along a dimension, with False in the first place."""
     moved = x.roll(1, along)
     moved.select(along, 0).zero_()
     return moved

@@ -10,7 +10,7 @@ from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
 
 @dataclass(frozen=True)
 class Softmax(Attention):
-    """Pattern = softmax(q·k / √d_head). Written out, not fused: it is what is read, replaced and compiled."""
+    """Pattern = softmax(q·k / √d_head + mask), not fused, so that it can be read and replaced."""
 
     keeps_values: ClassVar[bool] = True
 

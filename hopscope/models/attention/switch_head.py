@@ -1,7 +1,7 @@
-"""SwitchHead: few heads, with mixtures of experts for values and outputs (Csordás et al., 2023, arXiv:2312.07987).
+"""SwitchHead: few heads with mixtures of experts for values and outputs (Csordás et al., 2023, arXiv:2312.07987).
 
-After the authors' code, RobertCsordas/switchhead. Theirs has no biases, and no LayerNorm of its own; here both are the
-layer's, and positions are whatever the model has.
+After the authors' code, RobertCsordas/switchhead. Their layer has no biases and no LayerNorm; here the layer supplies
+both, and the model's position code applies.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Gates = Float[Tensor, "batch position head expert"]
 
 @dataclass(frozen=True)
 class SwitchHead(Attention):
-    """Each head has E value and E output matrices; every position chooses k of either, gated by a sigmoid.
+    """Each head has E value matrices and E output matrices; every position chooses k of each, with sigmoid gates.
 
-    At a key, values are Σ gate_e(x_key) x W_V[e]; at a query, what is written is Σ gate_e(x_query) z W_O[e]. Queries,
-    keys and patterns are those of softmax attention: H maps, whatever E is. With one expert values are plain, and a
-    gate is left on the output. Expert 0 is the layer's own W_V and W_O.
+    The value at a key is Σ gate_e(x_key) x W_V[e]; the output at a query is Σ gate_e(x_query) z W_O[e]. Queries, keys
+    and patterns are those of softmax attention, one pattern per head whatever E is. With one expert values are not
+    gated, and outputs still are. Expert 0 is the layer's own W_V and W_O.
     """
 
     experts: int = setting(4, "E, experts of each head", low=1, high=256)
-    chosen: int = setting(2, "k, how many of them each position uses; of one expert it uses that", low=1, high=256)
+    chosen: int = setting(2, "k, experts that each position uses; no effect with one expert", low=1, high=256)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,17 +49,17 @@ class SwitchHead(Attention):
         }
 
     def draw(self, own: Own, generator: torch.Generator) -> None:
-        """Every expert's gate starts with the same norm, as in the authors' code: none is favoured."""
+        """Give the gates of all experts the same initial norm, as in the authors' code, so that none is favoured."""
         for name in own.keys() & {"W_gate_V", "W_gate_O"}:
             norms = own[name].norm(dim=1, keepdim=True)
             own[name].mul_(norms.mean() / norms.clamp(min=1e-12))
 
     def gates(self, x: Stream, weight: Float[Tensor, "head d_model expert"]) -> Gates:
-        """Sigmoids of the k greatest, 0 elsewhere."""
+        """Sigmoids of the k highest scores, 0 elsewhere."""
         scores = torch.einsum("bpd,hde->bphe", x, weight)
         if self.chosen >= self.experts:
             return scores.sigmoid()
-        chosen = scores.topk(self.chosen, -1).indices  # of scores: sigmoids of great ones are equal
+        chosen = scores.topk(self.chosen, -1).indices  # before the sigmoid, which rounds high scores to the same value
         return torch.zeros_like(scores).scatter(-1, chosen, scores.sigmoid().gather(-1, chosen))
 
     def values(self, v: Heads, x: Stream, bias: Float[Tensor, "head d_head"], own: Own) -> Heads:

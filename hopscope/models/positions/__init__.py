@@ -1,1 +1,1 @@
-"""Ways to tell a transformer where a position stands, found by file name."""
+"""Position codes of transformers, one per file, found by file name."""

@@ -1,4 +1,4 @@
-"""What a position code supplies, beside what a task's inputs already say of positions."""
+"""The interface of position codes, which add to the positions that a task's inputs may already carry."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from hopscope.models.attention.base import Heads, Own
 class Positions(Variant, ABC):
     """A position code with its settings: a frozen dataclass, one per file, written `name(setting=value)`.
 
-    A variant may embed positions once, turn queries and keys in every layer, or add to every layer's scores.
+    A code may add an embedding to the input, rotate queries and keys in every layer, or add a bias to the scores of
+    every layer.
     """
 
-    #: Whether an embedding of the position, `W_pos`, is learnt and added to that of the input.
+    #: Whether a learned embedding of the position, `W_pos`, is added to that of the input.
     embedded: ClassVar[bool] = False
-    #: Whether the code relies on positions that a task's inputs carry.
+    #: Whether the task's inputs must carry positions (True) or must not (False); None if it does not matter.
     carried: ClassVar[bool | None] = None
 
     def own(self, layer: int, n_heads: int, d_head: int, n_positions: int) -> dict[str, Tensor]:
-        """Parameters that a layer learns for its positions, at their starting values; most codes have none.
+        """The initial values of parameters that the code adds to a layer; most codes have none.
 
-        Raises BadInput where the code does not fit such heads.
+        Raises BadInput if the code does not fit heads of this width.
         """
         return {}
 
     def turn(self, heads: Heads, places: Float[Tensor, "position"]) -> Heads:
-        """Queries, or keys, as positions leave them."""
+        """Queries or keys, rotated by their positions."""
         return heads
 
     def bias(self, own: Own, mask: Float[Tensor, "query key"]) -> Float[Tensor, "*head query key"]:
-        """The mask with what positions add to scores."""
+        """The mask plus the code's bias on attention scores."""
         return mask
 
     def turns(self) -> bool:
-        """Whether `turn` does anything."""
+        """Whether the code rotates queries and keys."""
         return type(self).turn is not Positions.turn
 
 
 def distances(n: int, device: torch.device | None = None) -> Tensor:
-    """How many positions a key stands before its query, `(query, key)`; negative where it stands behind."""
+    """The distance from key back to query for every pair, `(query, key)`; negative if the key comes later."""
     places = torch.arange(n, device=device)
     return places[:, None] - places

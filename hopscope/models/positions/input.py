@@ -1,4 +1,4 @@
-"""Positions as the task's inputs carry them, and nothing else (Musat, ICLR 2025, arXiv:2411.12118, section 6)."""
+"""Only the positions that the task's inputs carry (Musat, ICLR 2025, arXiv:2411.12118, section 6)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from hopscope.models.positions.base import Positions
 
 @dataclass(frozen=True)
 class Input(Positions):
-    """The default where inputs carry a position code."""
+    """No code beside that of the inputs; the default if inputs carry one."""
 
     carried: ClassVar[bool | None] = True

@@ -1,4 +1,4 @@
-"""A learnt embedding of the position, added to the input's (Radford et al., 2019)."""
+"""A learned embedding of the position, added to that of the input (Radford et al., 2019)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from hopscope.models.positions.base import Positions
 
 @dataclass(frozen=True)
 class Learned(Positions):
-    """The default where inputs carry no positions; elsewhere it comes on top of theirs."""
+    """The default if inputs carry no positions; otherwise it is added to those that they carry."""
 
     embedded: ClassVar[bool] = True

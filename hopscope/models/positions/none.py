@@ -1,4 +1,4 @@
-"""No positions: a causal mask alone tells earlier from later (Haviv et al., 2022, arXiv:2203.16634)."""
+"""No position code: only the causal mask breaks the symmetry (Haviv et al., 2022, arXiv:2203.16634)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from hopscope.models.positions.base import Positions
 
 @dataclass(frozen=True)
 class Nothing(Positions):
-    """For tasks whose inputs carry no positions either."""
+    """No code, for tasks whose inputs carry no positions either."""
 
     carried: ClassVar[bool | None] = False

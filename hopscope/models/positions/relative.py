@@ -1,6 +1,6 @@
-"""A learnt bias by distance, per layer and head (Shaw et al., 2018, arXiv:1803.02155, scalar as in T5 and ALiBi).
+"""A learned bias by distance, per layer and head (Shaw et al., 2018, arXiv:1803.02155; scalar as in T5 and ALiBi).
 
-Where the bias of distance 1 starts above 0 in layer 0, a model begins with a head for the previous token.
+If the bias of distance 1 in layer 0 starts above 0, the model starts with a previous-token head.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ ENTRY = re.compile(r"(?:L(\d+))?(?:H(\d+))? *(\d+):(-?\d+(?:\.\d+)?)")
 
 @dataclass(frozen=True)
 class Relative(Positions):
-    """Scores get scale · β[distance]; β is learnt per layer and head, for every distance from 0 on.
+    """Adds scale · β[distance] to scores; β is learned per layer and head, for every distance from 0.
 
-    Keys behind their query, which only a model without mask sees, share β of their distance with those before it.
+    Without a mask, a key after its query has the same β as a key at the same distance before it.
     """
 
-    scale: float = setting(10.0, "what β is multiplied by: the greater, the faster it is learnt", low=0)
+    scale: float = setting(10.0, "factor on β: the larger, the faster β is learned", low=0)
     start: str = setting(
-        "", "where scale · β starts, 0 elsewhere: 'L0 1:4' is 4 for distance 1 in layer 0; L0H1 one head; ';' between"
+        "", "initial scale · β, 0 elsewhere: 'L0 1:4' is 4 for distance 1 in layer 0; L0H1 one head; separated by ';'"
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         written = [f"{where_of(layer, head)}{place}:{value:g}" for layer, head, place, value in entries(self.start)]
-        object.__setattr__(self, "start", "; ".join(written))  # one way to write it
+        object.__setattr__(self, "start", "; ".join(written))  # the canonical text
         if written and not self.scale:
             raise BadInput("a relative code that starts above 0 needs a scale above 0")
 
@@ -56,16 +56,16 @@ class Relative(Positions):
 
 
 def entries(start: str) -> Iterator[tuple[int | None, int | None, int, float]]:
-    """Layer (None: all), head (None: all), distance and value of each part of `start`. Raises BadInput."""
+    """Layer and head (None for all), distance and value of each entry of `start`. Raises BadInput if malformed."""
     for part in filter(None, (part.strip() for part in start.split(";"))):
-        found = ENTRY.fullmatch(part)
-        if not found:
+        match = ENTRY.fullmatch(part)
+        if not match:
             raise BadInput(f"relative start must be written such as 'L0 1:4; L0H1 2:3'; got {part!r}")
-        layer, head = (None if number is None else int(number) for number in found.groups()[:2])
-        yield layer, head, int(found[3]), float(found[4])
+        layer, head = (None if number is None else int(number) for number in match.groups()[:2])
+        yield layer, head, int(match[3]), float(match[4])
 
 
 def where_of(layer: int | None, head: int | None) -> str:
-    """`L0H1 `, `L0 `, `H1 ` or nothing."""
+    """The prefix `L0H1 `, `L0 `, `H1 ` or an empty text."""
     where = ("" if layer is None else f"L{layer}") + ("" if head is None else f"H{head}")
     return f"{where} " if where else ""

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turn with their place (Su et al., 2021, arXiv:2104.09864)."""
+"""Rotary position embedding: queries and keys are rotated by their position (Su et al., 2021, arXiv:2104.09864)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hopscope.models.positions.base import Positions
 
 @dataclass(frozen=True)
 class Rotary(Positions):
-    """Components i and i + d_head / 2 of a query or key turn by t · base^(−2i / d_head) at position t.
+    """Components i and i + d_head / 2 of a query or key are rotated by t · base^(−2i / d_head) at position t.
 
-    So q·k depends on distance alone. The pairs are those of GPT-NeoX and Llama. The paper pairs neighbours, which is
-    the same up to an order of components.
+    So q·k depends only on the distance. These pairs are those of GPT-NeoX and Llama. The paper pairs adjacent
+    components, which is equivalent up to a permutation.
     """
 
-    base: float = setting(10_000.0, "wavelengths grow to 2π times this", low=1)
+    base: float = setting(10_000.0, "wavelengths range up to 2π times this", low=1)
 
     def own(self, layer: int, n_heads: int, d_head: int, n_positions: int) -> dict[str, Tensor]:
         if d_head % 2:

@@ -1,1 +1,1 @@
-"""Algorithms that solve plain retrieval with one head per layer; each a file that plans a schedule."""
+"""Algorithms that solve plain retrieval with one head per layer; each file plans a schedule."""

@@ -1,8 +1,8 @@
-"""What algorithms share: the order of the facts, and blocks of hops gathered by repeated halving.
+"""Shared by algorithms: the order of facts, and gathering blocks of hops by divide and conquer.
 
-An algorithm is a function `(hops, order, causal, merging) -> list[Path]`. `order` lists the steps, counted from 1, as
-they are presented. `merging` says who does the work: `query`, the query as soon as it can; `chain`, the facts, and
-the query as late as it can.
+An algorithm is a function `(hops, order, causal, merging) -> list[Path]`. `order` lists the steps, counted from 1, in
+the order of presentation. `merging` says where facts are merged: `query`, at the query as early as possible; `chain`,
+at the facts, so that the query reads as late as possible.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ MERGINGS = ("query", "chain")
 
 
 def check_merging(merging: str) -> None:
+    """Raise BadInput unless it is one of `MERGINGS`."""
     if merging not in MERGINGS:
         raise BadInput(f"merging must be one of {', '.join(MERGINGS)}; got {merging!r}")
 
 
-def pair_up(hops: Sequence[int], head: int = 0) -> list[Path]:
-    """Layer 0: the second token of each fact attends to its first, so that the fact is whole at one position."""
-    return [Path(0, head, f"value[{k}]", f"key[{k}]") for k in hops]
+def pair_up(hops: Sequence[int]) -> list[Path]:
+    """Layer 0: the second token of each fact attends to its first, so that one position holds the complete fact."""
+    return [Path(0, 0, f"value[{k}]", f"key[{k}]") for k in hops]
 
 
 def gather(first: int, last: int, order: Sequence[int]) -> tuple[int, int, list[Path]]:
-    """Paths by which one position comes to hold all facts from hop `first` to hop `last`.
+    """Paths after which one position holds all facts from hop `first` to hop `last`.
 
-    The halves gather at the same time, then the half whose holder is presented later attends to the other: under a
-    causal mask it can, for whatever order. That takes ⌈log2(size)⌉ layers after layer 0.
+    Both halves are gathered in parallel. Then the holder that is presented later attends to the other, which a causal
+    mask allows in any order. That takes ⌈log2(size)⌉ layers after layer 0.
 
     Returns:
-        The hop whose second token holds the block, the number of layers that it takes, with layer 0, and the paths.
+        The hop whose second token holds the block, the number of layers, layer 0 included, and the paths.
     """
     if first == last:
         return first, 1, pair_up([first])

@@ -1,6 +1,7 @@
-"""Pointer doubling: as many hops again with every layer, so D of them in ⌈log2(D+1)⌉ + 1 layers, the causal minimum.
+"""Pointer doubling: every layer doubles the hops, so D hops take ⌈log2(D+1)⌉ + 1 layers, the minimum if causal.
 
-The query reads blocks of 1, 2, 4 … hops, each gathered while the query reads those before it (docs/theory.md).
+The query reads blocks of 1, 2, 4 … hops. Each block is gathered while the query reads the earlier ones
+(docs/theory.md).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from hopscope.theory.algorithms.base import check_merging, gather
 
 
 def doubling(hops: int, order: Sequence[int], causal: bool, merging: str) -> list[Path]:
-    """The schedule, sorted. It keeps a causal mask whatever the order of the facts; without a mask it works as well."""
+    """The schedule, sorted. It obeys a causal mask for any order of the facts, and also works without a mask."""
     check_merging(merging)
-    n_layers = (hops).bit_length() + 1  # ⌈log2(hops + 1)⌉ + 1
+    n_layers = hops.bit_length() + 1  # ⌈log2(hops + 1)⌉ + 1
     paths, known = [], 0
     for layer, size in blocks(hops, n_layers, merging):
         holder, ready, gathering = gather(known + 1, known + size, order)
@@ -25,7 +26,7 @@ def doubling(hops: int, order: Sequence[int], causal: bool, merging: str) -> lis
 
 
 def blocks(hops: int, n_layers: int, merging: str) -> Iterator[tuple[int, int]]:
-    """(layer, how many hops the query reads there): at layer l at most 2^(l-1), for they took l layers to gather."""
+    """(layer, number of hops that the query reads in it): at most 2^(l−1) in layer l, which take l layers to gather."""
     sizes, left = {}, hops
     layers = range(1, n_layers)
     for layer in layers if merging == "query" else reversed(layers):

@@ -1,8 +1,8 @@
-"""One hop after the other: what the paper's Transformer A does with three hops (section 8).
+"""One hop after the other, as the paper's Transformer A solves three hops (Musat, ICLR 2025, section 8).
 
-`chain` merging: facts first become whole at their second tokens, then the query attends to one of them per layer:
-D + 1 layers. `query` merging: the query does it alone, and finds each fact's first token by its symbol, then the second
-by its position: 2D layers.
+With `chain` merging, the second token of each fact first attends to the first one; then the query attends to one fact
+per layer: D + 1 layers. With `query` merging, only the query attends: to the first token of each fact, which has the
+symbol that it holds, then to the second one, which has the same position: 2D layers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hopscope.theory.algorithms.base import check_merging, pair_up
 
 
 def linear(hops: int, order: Sequence[int], causal: bool, merging: str) -> list[Path]:
-    """The schedule, sorted; it does not depend on order or mask."""
+    """The schedule, sorted; order and mask do not matter."""
     check_merging(merging)
     steps = range(1, hops + 1)
     if merging == "chain":

@@ -1,1 +1,1 @@
-"""Markov sources: random chains, latent graphs of parents, automata, and what can be foretold of them."""
+"""Markov sources: random chains, latent graphs of parents, automata, and optimal predictors for them."""

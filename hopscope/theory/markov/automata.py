@@ -1,7 +1,7 @@
 """Random automata and the strings that they accept (Akyürek et al., 2024, arXiv:2401.12973, section 3).
 
-All states accept, the first is state 0. A batch of automata is three tensors: of every state the symbols and targets of
-its edges, and how many of them there are.
+All states accept, and state 0 is the initial state. A batch of automata is three tensors: symbols and targets of the
+edges of every state, and the number of these edges.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Automata:
     """Deterministic automata, one per row of a batch.
 
     Attributes:
-        symbols: what each edge of each state reads; different ones for the edges of a state.
-        targets: where it leads.
-        degree: how many edges a state has; those beyond are void.
+        symbols: the symbol of each edge; the edges of a state have different symbols.
+        targets: the state that each edge leads to.
+        degree: how many edges each state has; later entries are unused.
     """
 
     symbols: Int[Tensor, "batch state edge"]
@@ -30,17 +30,17 @@ class Automata:
     degree: Int[Tensor, "batch state"]
 
     def law(self, states: Int[Tensor, "batch"], n_symbols: int) -> Float[Tensor, "batch symbol"]:
-        """What a walk reads next, float64: every edge of a state is as likely as its others."""
+        """The distribution of the next symbol from given states, float64: all edges of a state are equally likely."""
         rows = torch.arange(len(states), device=states.device)
         degree = self.degree[rows, states][:, None]
         share = (torch.arange(self.symbols.shape[2], device=states.device) < degree) / degree.double()
-        found = torch.zeros(len(states), n_symbols, dtype=torch.float64, device=states.device)
-        return found.scatter_add_(1, self.symbols[rows, states], share)
+        law = torch.zeros(len(states), n_symbols, dtype=torch.float64, device=states.device)
+        return law.scatter_add_(1, self.symbols[rows, states], share)
 
     def step(
         self, states: Int[Tensor, "batch"], uniform: Float[Tensor, "batch"]
     ) -> tuple[Int[Tensor, "batch"], Int[Tensor, "batch"]]:
-        """The symbol read on an edge taken at random, and the state that it leads to."""
+        """The symbol of an edge chosen by a uniform number in [0, 1), and the state that it leads to."""
         rows = torch.arange(len(states), device=states.device)
         degree = self.degree[rows, states]
         edge = (uniform * degree).long().clamp(max=degree - 1)
@@ -55,9 +55,10 @@ def random_automata(
     alphabet: tuple[int, int] = (4, 18),
     n_symbols: int = 18,
 ) -> Automata:
-    """n automata, each with its own number of states and its own alphabet, both even in their ranges.
+    """n random automata; number of states and size of the alphabet are uniform in their ranges, ends included.
 
-    Each state has one to three edges, evenly, with different symbols and different targets, none to itself.
+    Each state has one to `MOST_EDGES` edges, uniformly, with different symbols and different targets, none to itself.
+    Symbols are from 0 to `n_symbols` − 1.
     """
     device, most = generator.device, states[1]
     n_states = even(states, (n,), generator)
@@ -71,11 +72,11 @@ def random_automata(
 
 
 def even(ends: tuple[int, int], size: tuple[int, ...], generator: torch.Generator) -> Int[Tensor, "..."]:
-    """Whole numbers, even between two ends, both included."""
+    """Uniform integers between two ends, both included."""
     return torch.randint(ends[0], ends[1] + 1, size, generator=generator, device=generator.device)
 
 
 def some(allowed: Tensor, generator: torch.Generator) -> Int[Tensor, "batch state edge"]:
-    """`MOST_EDGES` different numbers among the allowed ones of each row."""
+    """`MOST_EDGES` different indices, drawn from the allowed ones of each row."""
     race = torch.rand(allowed.shape, generator=generator, device=allowed.device)
     return torch.where(allowed, race, 2.0).argsort(-1)[..., :MOST_EDGES]

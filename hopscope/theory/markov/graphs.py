@@ -1,7 +1,7 @@
-"""Latent graphs: which earlier positions each position depends on, and how much any two positions share.
+"""Latent graphs: which earlier positions each position depends on, and the mutual information of any two positions.
 
 After Nichani, Damian & Lee (2024, arXiv:2402.14735, section 2): position i of a sequence is drawn given its parents
-p(i) < i; one without parents is a root. A graph has one node more than a sequence: the last is what is to be foretold.
+p(i) < i; a position without parents is a root. A graph has one more node than a sequence: the token to be predicted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ Parents = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Graph:
-    """Parents of every node, all of them earlier nodes; the last node is no position but what follows the sequence."""
+    """The parents of every node, all of them earlier nodes; the last node is the token that follows the sequence.
+
+    Raises:
+        BadInput: parents of a node are not distinct earlier nodes.
+    """
 
     parents: Parents
 
@@ -34,12 +38,12 @@ class Graph:
 
     @property
     def length(self) -> int:
-        """Positions of a sequence."""
+        """Number of positions of a sequence."""
         return len(self.parents) - 1
 
     @property
     def most_parents(self) -> int:
-        """The greatest number of parents."""
+        """The largest number of parents of a node."""
         return max(map(len, self.parents))
 
     @property
@@ -50,40 +54,40 @@ class Graph:
     @cached_property
     def adjacency(self) -> Bool[Tensor, "position position"]:
         """True where the second position is a parent of the first."""
-        found = torch.zeros(self.length, self.length, dtype=torch.bool)
+        matrix = torch.zeros(self.length, self.length, dtype=torch.bool)
         for node in self.children:
-            found[node, list(self.parents[node])] = True
-        return found
+            matrix[node, list(self.parents[node])] = True
+        return matrix
 
     def line(self, node: int) -> list[int]:
-        """A node of a forest, its parent, its parent's parent … to the root."""
+        """A node of a forest, its parent, and so on up to the root."""
         return [node, *(self.line(self.parents[node][0]) if self.parents[node] else [])]
 
 
 def chain(length: int, seed: int) -> Parents:
-    """Each position follows from the one before: an ordinary Markov chain."""
+    """The parent of each position is the one before: an ordinary Markov chain."""
     return ((), *((node - 1,) for node in range(1, length - 1)), (), (length - 1,))
 
 
 def pairs(length: int, seed: int) -> Parents:
-    """Positions 1, 3, 5 … follow from the one before them: pairs as in induction. The sequence's last is a root."""
+    """The parent of positions 1, 3, 5 … is the one before: pairs as in induction. The last position is a root."""
     inner = (((node - 1,) if node % 2 else ()) for node in range(length - 1))
     return (*inner, (), (length - 1,))
 
 
 def tree(length: int, seed: int) -> Parents:
-    """Each position's parent is drawn evenly among the earlier ones and `none` (the authors' `single_parent.py`)."""
+    """Each position's parent is drawn uniformly from earlier positions and none (the authors' `single_parent.py`)."""
     random = generator(seed, "latent graph")
     drawn = [int(torch.randint(-1, node, (), generator=random)) if node else -1 for node in range(length - 1)]
     return (*((parent,) if parent >= 0 else () for parent in drawn), (), (length - 1,))
 
 
 def two_parents(length: int, seed: int) -> Parents:
-    """Position i follows from positions (i − 1) // 2 and i − 1 together, and so does what comes last."""
+    """The parents of node i are nodes (i − 1) // 2 and i − 1, for the last node, too; nodes 0 and 1 are roots."""
     return ((), (), *(((node - 1) // 2, node - 1) for node in range(2, length + 1)))
 
 
-#: By name; each is a function of the sequence's length and of a seed.
+#: Graphs by name; each is a function of the sequence's length and a seed.
 GRAPHS: dict[str, Callable[[int, int], Parents]] = {
     "chain": chain,
     "pairs": pairs,
@@ -93,9 +97,9 @@ GRAPHS: dict[str, Callable[[int, int], Parents]] = {
 
 
 def shuffled(graph: Graph, seed: int) -> Graph:
-    """Other parents for the same children, drawn evenly among earlier positions but their own; where there is none, 0.
+    """A control for measures of `graph`: the same children with other parents.
 
-    It is what a measure of `graph` must not find.
+    They are drawn uniformly from earlier positions that are not parents of the child; if there are none, it is 0.
     """
     random = generator(seed, "shuffled graph")
     parents = list(graph.parents)
@@ -107,29 +111,29 @@ def shuffled(graph: Graph, seed: int) -> Graph:
 
 
 def marginals(rows: Rows, graph: Graph, root: Float[Tensor, "*batch state"]) -> list[Float[Tensor, "*batch state"]]:
-    """The law of each position of a forest whose roots are drawn from `root`."""
-    found: list[Tensor] = []
+    """The distribution of each position of a forest whose roots are drawn from `root`."""
+    laws: list[Tensor] = []
     for parents in graph.parents[: graph.length]:
-        found.append((found[parents[0]][..., None, :] @ rows)[..., 0, :] if parents else root)
-    return found
+        laws.append((laws[parents[0]][..., None, :] @ rows)[..., 0, :] if parents else root)
+    return laws
 
 
 def information(
     rows: Rows, graph: Graph, root: Float[Tensor, "*batch state"]
 ) -> Float[Tensor, "*batch position position"]:
-    """χ² mutual information between every two different positions of a forest, exactly; 0 on the diagonal.
+    """The exact χ² mutual information of every two positions of a forest; 0 on the diagonal.
 
-    Two positions depend on each other through their nearest common ancestor c alone:
+    Two positions depend on each other only through their lowest common ancestor c:
     p(x, y) = Σ p(c) p(x | c) p(y | c).
 
     Args:
         rows: transition matrices.
-        graph: with at most one parent each.
-        root: the law of roots. As in the paper the last position is an even draw, so it says nothing of the others
-            unless it has a parent.
+        graph: with at most one parent per node.
+        root: the distribution of roots. As in the paper the last position is drawn uniformly, so it is independent of
+            the others unless it has a parent.
 
     Raises:
-        BadInput: some position has several parents.
+        BadInput: some node has several parents.
     """
     if graph.most_parents > 1:
         raise BadInput("information between positions is computed for graphs of one parent each; this has several")

@@ -1,9 +1,9 @@
-"""What a sequence tells of what comes next, where its latent graph is known and its transition matrix is not.
+"""Predictors of the next token if the latent graph is known and the transition matrix is not.
 
-With rows of the matrix from a Dirichlet law, and roots drawn evenly, counting is Bayes: the probability of t after s is
-(count of s → t) + α over its sum (the law is conjugate). Where roots are drawn from the matrix' own stationary
-distribution they tell of the matrix, too; the posterior is then integrated by importance sampling: matrices are drawn
-from the posterior of the counts and weighed by the probability of the roots.
+If rows of the matrix have a Dirichlet prior and roots are uniform, counting is the Bayes predictor: the probability of
+t after s is (count of s → t) + α, normalised (the prior is conjugate). If roots are drawn from the matrix's own
+stationary distribution, they carry information about the matrix, too. The posterior is then integrated by importance
+sampling: matrices are drawn from the posterior given the counts, and weighted by the probability of the roots.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from hopscope.core.seeds import generator
 from hopscope.theory.markov.chains import dirichlet, stationary
 from hopscope.theory.markov.graphs import Graph
 
-DRAWS = 512  # matrices per sequence by which a posterior is integrated
+DRAWS = 512  # matrices per sequence for importance sampling
 PIECE = 1 << 18  # matrices in memory at a time
-SAME_WEIGHT = -1  # the number of no context
+SAME_WEIGHT = -1  # the context number of roots
 
 
 def contexts(tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int) -> Int[Tensor, "batch node"]:
-    """Of every node the states of its parents as one number, first parent first; SAME_WEIGHT for roots.
+    """The states of each node's parents, encoded as one integer, first parent first; SAME_WEIGHT for roots.
 
-    Nodes of different numbers of parents do not share numbers: those of k parents begin behind those of k − 1.
+    Nodes with different numbers of parents share no integer: those of k parents follow those of k − 1.
     """
-    found = []
+    columns = []
     for parents in graph.parents:
         number = torch.zeros_like(tokens[:, 0])
         for parent in parents:
             number = number * n_states + tokens[:, parent]
         first = sum(n_states**k for k in range(1, len(parents)))
-        found.append(number + first if parents else torch.full_like(number, SAME_WEIGHT))
-    return torch.stack(found, 1)
+        columns.append(number + first if parents else torch.full_like(number, SAME_WEIGHT))
+    return torch.stack(columns, 1)
 
 
 def followers(tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int) -> Bool[Tensor, "batch position"]:
-    """Which tokens were drawn in the context of what is to be foretold."""
+    """Which tokens were drawn in the same context as the token to be predicted."""
     context = contexts(tokens, graph, n_states)
     return context[:, :-1] == context[:, -1:]
 
@@ -47,7 +47,7 @@ def followers(tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int
 def counted(
     tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int, concentration: float
 ) -> Float[Tensor, "batch state"]:
-    """What follows by counting: each state as often as it stood in this context, and α times more."""
+    """The prediction by counting: how often each state followed this context, plus α (`concentration`), normalised."""
     same = followers(tokens, graph, n_states)
     counts = (torch.nn.functional.one_hot(tokens, n_states) * same[..., None]).sum(1).double() + concentration
     return counts / counts.sum(-1, keepdim=True)
@@ -56,9 +56,9 @@ def counted(
 def integrated(
     tokens: Int[Tensor, "batch position"], graph: Graph, n_states: int, concentration: float, seed: int = 0
 ) -> Float[Tensor, "batch state"]:
-    """The Bayes predictor where roots are drawn from the stationary distribution; the last position is an even draw.
+    """The Bayes predictor if roots are drawn from the stationary distribution and the last position uniformly.
 
-    By importance sampling with `DRAWS` matrices a sequence; graphs of one parent each.
+    It uses importance sampling with `DRAWS` matrices per sequence. Graphs must have at most one parent per node.
     """
     random = generator(seed, "posterior", 0, tokens.device)
     per_piece = max(1, PIECE // DRAWS)
@@ -72,7 +72,7 @@ def posterior(
     concentration: float,
     random: torch.Generator,
 ) -> Float[Tensor, "batch state"]:
-    """`integrated`, of as many sequences as fit into memory at a time."""
+    """`integrated` for as many sequences as fit into memory."""
     n = len(tokens)
     counts = torch.zeros(n, n_states, n_states, dtype=torch.float64, device=tokens.device)
     for node in graph.children:
@@ -90,7 +90,7 @@ def posterior(
 def follower_counts(
     tokens: Int[Tensor, "batch position"], order: int, n_tokens: int, skip: int | None = None
 ) -> Iterator[Float[Tensor, "batch position token"]]:
-    """For n = 0, 1 … order: how often each token but `skip` followed the last n tokens earlier in the same sequence."""
+    """For n = 0, 1 … order: how often each token but `skip` has followed the last n tokens so far in the sequence."""
     one_hot = torch.nn.functional.one_hot(tokens, n_tokens).double()
     if skip is not None:
         one_hot[..., skip] = 0.0
@@ -100,40 +100,37 @@ def follower_counts(
     same = tokens[:, :, None] == tokens[:, None]
     for _ in range(order):
         matched = matched & same
-        same = torch.nn.functional.pad(same, (1, -1, 1, -1))  # of the tokens one before
+        same = torch.nn.functional.pad(same, (1, -1, 1, -1))  # the tokens one position earlier
         yield matched[:, :, :-1].double() @ one_hot[:, 1:]
 
 
 def backed_off(
     tokens: Int[Tensor, "batch position"], order: int, n_tokens: int, skip: int | None = None
 ) -> Float[Tensor, "batch position token"]:
-    """The in-context n-gram model of Akyürek et al. (2024): frequencies after the longest context that was seen before.
+    """The in-context n-gram model of Akyürek et al. (2024): frequencies after the longest context seen before.
 
-    Where not even the last token was: how often each token stood so far, and one more than that.
+    If not even the last token was seen before: how often each token occurred so far, plus 1.
     """
-    found: Tensor | None = None
-    for counts in follower_counts(tokens, order, n_tokens, skip):
-        if found is None:
-            found = counts + 1.0
-            if skip is not None:
-                found[..., skip] = 0.0
-            continue
-        found = torch.where(counts.sum(-1, keepdim=True) > 0, counts, found)
-    assert found is not None
-    return found / found.sum(-1, keepdim=True)
+    counts_by_order = follower_counts(tokens, order, n_tokens, skip)
+    counted = next(counts_by_order) + 1.0
+    if skip is not None:
+        counted[..., skip] = 0.0
+    for counts in counts_by_order:
+        counted = torch.where(counts.sum(-1, keepdim=True) > 0, counts, counted)
+    return counted / counted.sum(-1, keepdim=True)
 
 
 def interpolated(
     tokens: Int[Tensor, "batch position"], order: int, n_tokens: int, skip: int | None = None, weight: float = 1.0
 ) -> Float[Tensor, "batch position token"]:
-    """All orders together: each is its counts, and the order below as if it had been seen `weight` times.
+    """All orders together: the counts of each order, plus the prediction of the order below times `weight`.
 
-    The lowest stands on an even guess of all tokens but `skip`.
+    Below order 0 stands a uniform prediction of all tokens but `skip`.
     """
-    found = torch.ones(*tokens.shape, n_tokens, dtype=torch.float64, device=tokens.device)
+    law = torch.ones(*tokens.shape, n_tokens, dtype=torch.float64, device=tokens.device)
     if skip is not None:
-        found[..., skip] = 0.0
-    found = found / found.sum(-1, keepdim=True)
+        law[..., skip] = 0.0
+    law = law / law.sum(-1, keepdim=True)
     for counts in follower_counts(tokens, order, n_tokens, skip):
-        found = (counts + weight * found) / (counts.sum(-1, keepdim=True) + weight)
-    return found
+        law = (counts + weight * law) / (counts.sum(-1, keepdim=True) + weight)
+    return law
