@@ -23,7 +23,7 @@ from hopscope.emergence.onset import PASSES
 from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
 from hopscope.explorer.computing import Computer
-from hopscope.explorer.decoders import decoders_of, decodes
+from hopscope.explorer.decoders import decoders_of
 from hopscope.explorer.describing import describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
 from hopscope.explorer.sequences import Sequences, batch_entry
@@ -218,8 +218,9 @@ class Part:
 
     def find_decoders(self, step: int) -> None:
         """Fit the decoders of a checkpoint for the page's scene, if the page can run the model."""
-        if self.entry["circuit"]["paths"] and self.entry["model"]["native"] and decodes(self.run):
-            found, block = decoders_of(self.run, step), f"{self.identity}/{step}/decoders"
+        shows = self.entry["circuit"]["paths"] and self.entry["model"]["native"]
+        if shows and (found := decoders_of(self.run, step)):
+            block = f"{self.identity}/{step}/decoders"
             self.blocks[block] = found.read
             self.entry["decoders"] = found.entry(step, block)
 
