@@ -91,7 +91,7 @@ class Part:
 
     def refresh(self) -> bool:
         """Read a run in training again; return whether anything changed. A run that is gone becomes an error."""
-        before = (self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps)
+        before = self.told
         try:
             self.run = again(self.run)
             rows = self.run.rows
@@ -100,12 +100,12 @@ class Part:
             self.new_checkpoints()
         except BadInput as error:  # of which Damaged is a kind
             self.entry["error"] = str(error)
-        return before != (
-            self.entry["done"],
-            self.entry["error"],
-            len(self.entry["metrics"]["step"]),
-            self.told_steps,
-        )
+        return before != self.told
+
+    @property
+    def told(self) -> tuple[bool, str | None, int, list[tuple[int, str]]]:
+        """What changes in the entry while the run trains: whether it is done, an error, its rows, its checkpoints."""
+        return self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps
 
     @property
     def told_steps(self) -> list[tuple[int, str]]:
