@@ -44,7 +44,6 @@ from hopscope.runs.run import Run
 LOCK = ".lock"
 FIGURE = "figure.svg"
 DRAWN = (FIGURE, CLAIMS)  # made from the table
-OF_OLD = "figure.png"  # written beside figure.svg by earlier versions
 HERE = Path("results")
 
 
@@ -210,9 +209,7 @@ def redraw(name: str, folder: Path) -> None:
     """
     source = experiment(name)
     table = table_in(folder)
-    if OF_OLD in listed(folder):
-        (folder / OF_OLD).unlink(missing_ok=True)
-    unlist(folder, (*DRAWN, OF_OLD))
+    unlist(folder, DRAWN)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
     write_file(folder / FIGURE, rendered(source.figure(table[table.scale == scales[-1]]), "svg"))
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]
