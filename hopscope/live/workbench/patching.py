@@ -18,10 +18,10 @@ from hopscope.circuits.components.graph import ends
 from hopscope.circuits.components.patching import NEEDS, Enough, Patching
 from hopscope.circuits.exam import Discovery
 from hopscope.core.settings import BadInput
-from hopscope.live.borrowed import Borrowed, borrowed
+from hopscope.live.borrowed import Borrowed
 from hopscope.live.given import Data, Given
-from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, component_picture, largest, mean_of
-from hopscope.models.base import Cache, Model, at_rest
+from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, component_picture, largest, mean_of, studied
+from hopscope.models.base import Cache, Model
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
 
@@ -52,9 +52,7 @@ def nodes(
     Raises:
         BadInput: an argument does not fit, or the metric is the same on clean and corrupt inputs.
     """
-    lent = borrowed(model, clean)
-    with at_rest(lent):
-        right = Subject(lent, clean, at, metric)
+    with studied(model, clean, at, metric) as right:
         wrong = right.same(corrupt)
         into, of = (wrong, right) if restore else (right, wrong)
         given = of.activations(*(name for layer in range(right.n_layers) for name in names_of(right, layer)))
@@ -132,10 +130,8 @@ def edges(model: Any, clean: Tensor, corrupt: Tensor, metric: Metric | Pair, *, 
     Raises:
         BadInput: an argument does not fit; or queries, keys and values of heads, or streams, are not accessible.
     """
-    lent = borrowed(model, clean)
-    with at_rest(lent):
-        subject = Subject(lent, clean, at, metric)
-        other = subject.same(corrupt)
+    with studied(model, clean, at, metric) as subject:
+        lent, other = subject.model, subject.same(corrupt)
         reads_mid = ["hook_resid_mid", "hook_mlp_out"] if lent.architecture.mlp else []
         subject.needs(*NEEDS, "hook_resid_post", *reads_mid)
         early = lent if lent.starts_at_layers else Layered(lent, subject.inputs)
