@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, rounded, student
+from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, student
 
 LEAST_RISE = 0.1  # attention; a smaller fitted rise does not count (our choice)
 LEAST_EXPLAINED = 0.5  # share of the curve's variance that a fit must explain to be reported (our choice)
@@ -45,10 +44,6 @@ class ChangePoint:
     floor: float
     ceiling: float
     explained: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The value in emergence.json."""
-        return rounded(asdict(self))
 
 
 def change_point(
