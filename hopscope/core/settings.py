@@ -121,9 +121,8 @@ class Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
-                raise BadInput(f"{cls.__name__} has no setting {name!r}; {hint}")
+                hint = guess(name, known) or f"; it has {', '.join(known) or 'none'}"
+                raise BadInput(f"{cls.__name__} has no setting {name!r}{hint}")
         return cls(**values)
 
     def but(self: S, **changes: Any) -> S:
