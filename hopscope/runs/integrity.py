@@ -49,7 +49,7 @@ class Checked:
     """The result of checking a folder.
 
     Attributes:
-        path: the folder.
+        folder: that was checked.
         kind: `run`, `work` (of an experiment without training), `results`, or other `files` with a manifest.
         state: `whole`; `unverified` if files that matter are in no manifest; `unfinished`; or `damaged`.
         files: how many files were read and found intact.
@@ -57,7 +57,7 @@ class Checked:
         faults: one sentence per damaged file: what is wrong, what was expected, and what to do.
     """
 
-    path: Path
+    folder: Path
     kind: Kind
     state: State
     files: int
