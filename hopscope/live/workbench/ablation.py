@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.circuits.changes import Silenced
@@ -132,8 +133,6 @@ def after(one: Callable[[Tensor], Tensor], two: Callable[[Tensor], Tensor]) -> C
 
 def shown(rows: list[dict[str, Any]], null: str) -> Shown:
     """The result from the rows of its table."""
-    from pandas import DataFrame
-
     table = DataFrame(rows)
 
     def draw() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
@@ -54,7 +55,6 @@ def attention(model: Any, inputs: Tensor, *, roles: Naming | Roles | None = None
 
 def shown(strengths: Tensor, roles: Roles, named: str) -> Shown:
     """The result from the mean attention on every path, (layer, relation, head, query role, key role)."""
-    from pandas import DataFrame
 
     def draw() -> Figure:
         from hopscope.drawing.attention_maps import mean_role_attention

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 import torch.nn.functional as F
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
@@ -107,8 +108,6 @@ def written(subject: Subject, layer: int, z: Tensor) -> Folded:
 
 def shown_parts(rows: list[dict[str, Any]], whole: float) -> Shown:
     """The result from the rows of its table, and the mean difference of logits."""
-    from pandas import DataFrame
-
     table = DataFrame(rows)
     total = float(table["mean"].sum())
     words = f"The logits differ by {whole:.4g} on average; the parts add up to {total:.4g}. Largest: " + largest(
@@ -167,8 +166,6 @@ def shown_streams(
     rows: list[dict[str, Any]], at: int, numbers: bool, symbols: Sequence[str], names: Sequence[str] | None
 ) -> Shown:
     """The result from the rows of its table."""
-    from pandas import DataFrame
-
     table = DataFrame(rows).rename(columns={"mean": "score"})
     label = "mean squared error" if numbers else "probability of the right answer"
 

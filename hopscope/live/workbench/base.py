@@ -10,6 +10,7 @@ from pathlib import Path as Files
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.circuits.losses import Loss
@@ -22,7 +23,6 @@ from hopscope.models.base import at_rest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 #: Gives a number for each row of outputs, (row, output).
 Metric = Callable[[Tensor], Tensor]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.circuits.components.graph import ends
@@ -101,8 +102,6 @@ def one_head(head: int, given: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def shown_nodes(rows: list[dict[str, Any]], ends: tuple[float, float], restore: bool) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows)
     what = "Corrupt runs, one node clean" if restore else "Clean runs, one node corrupt"
     words = f"{what}: the metric goes from {ends[0]:.3g} towards {ends[1]:.3g}. Shares: {largest(table, 'share')}."
@@ -150,8 +149,6 @@ def edges(model: Any, clean: Tensor, corrupt: Tensor, metric: Metric | Pair, *, 
 
 
 def shown_edges(rows: list[dict[str, Any]], begin: float) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows)
 
     def draw() -> Figure:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
@@ -135,8 +136,6 @@ def head_name(head: tuple[int, int]) -> str:
 
 
 def shown_composition(rows: list[tuple[Any, ...]], chance: float, caveat: str) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows, columns=["earlier", "later", "part", "score", "above"])
 
     def draw() -> Figure:
@@ -219,8 +218,6 @@ def scores_by_head(weights: Weights, embedded: Tensor, unembedded: Tensor) -> It
 
 
 def shown_heads(rows: list[dict[str, Any]], caveat: str) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows)
 
     def draw() -> Figure:
