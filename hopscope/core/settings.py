@@ -13,10 +13,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 S = TypeVar("S", bound="Settings")
 
@@ -66,8 +65,8 @@ def flag_of(field: dataclasses.Field[Any]) -> str:
 
 def types_of(field_type: Any) -> tuple[type, ...]:
     """The plain types that an annotation such as `int | None` allows."""
-    if typing.get_origin(field_type) in (typing.Union, UnionType):
-        return typing.get_args(field_type)
+    if get_origin(field_type) in (Union, UnionType):
+        return get_args(field_type)
     return (field_type,)
 
 
@@ -77,7 +76,7 @@ _HINTS: dict[type, dict[str, Any]] = {}
 def hints_of(kind: type) -> dict[str, Any]:
     """The resolved annotations of a class, cached: thousands of configurations must be checked quickly."""
     if kind not in _HINTS:
-        _HINTS[kind] = typing.get_type_hints(kind)
+        _HINTS[kind] = get_type_hints(kind)
     return _HINTS[kind]
 
 

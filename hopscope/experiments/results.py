@@ -15,8 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import filelock
-import pandas
-from pandas import DataFrame
+from pandas import DataFrame, concat, read_csv
 
 from hopscope.configuration.config import Config
 from hopscope.core import catalogue
@@ -140,7 +139,7 @@ def publish_rows(name: str, table: DataFrame | None, results: Path) -> Path:
     def merged(earlier: DataFrame) -> list[DataFrame]:
         cells = earlier[earlier.scale == CELL_BY_CELL]
         if table is not None:
-            cells = pandas.concat([cells[~cells.run.isin(set(table.run))], as_text(table)])
+            cells = concat([cells[~cells.run.isin(set(table.run))], as_text(table)])
         cells = cells[cells.run.isin(place)].sort_values("run", key=lambda run: run.map(place), kind="stable")
         return [earlier[earlier.scale != CELL_BY_CELL], cells]
 
@@ -157,7 +156,7 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
     with filelock.FileLock(results / LOCK):  # drivers on several machines may end together
         there = (folder / TABLE).is_file()
         earlier = table_in(folder, as_text=True) if there else DataFrame(columns=["scale", "run"], dtype=str)
-        table = pandas.concat([part for part in merge(earlier) if len(part)], ignore_index=True)
+        table = concat([part for part in merge(earlier) if len(part)], ignore_index=True)
         unlist(folder, (TABLE, *DRAWN))
         write_file(folder / TABLE, table.to_csv(index=False).encode())
         redraw(name, folder)
@@ -167,7 +166,7 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
 def as_text(table: DataFrame) -> DataFrame:
     """A table as its file has it: every entry as text, unknown ones empty."""
     written = io.StringIO(table.to_csv(index=False, float_format="%.6g"))
-    return pandas.read_csv(written, dtype=str, keep_default_na=False)
+    return read_csv(written, dtype=str, keep_default_na=False)
 
 
 def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
@@ -180,7 +179,7 @@ def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
     data = read_listed(folder, TABLE)
     how: dict[str, Any] = {"dtype": str} if as_text else {"na_values": [""], "dtype": {"run": str, "version": str}}
     try:
-        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, **how)
+        table = read_csv(io.BytesIO(data), keep_default_na=False, **how)
     except ValueError as error:  # includes pandas' own errors
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):

@@ -8,10 +8,9 @@ need no support here, because the module applies them before or after its softma
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -206,7 +205,7 @@ class Wrapped(Model):
         if not off <= bound or turned > bound:
             self.stream, self.unstreamed = None, "the last sum that was seen does not determine the outputs"
             return
-        self.architecture = dataclasses.replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
+        self.architecture = replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
 
     def sums(self, some: Tensor, replace: Replacements) -> Listing:
         """The sums of a pass under replacements."""
