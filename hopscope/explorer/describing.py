@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy
@@ -61,7 +62,7 @@ def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
         "ideal_over": task.ideal_over,
         "null": shape.null_pattern(task),
         "carries_position": task.inputs_carry_position,
-        "scoring": rule.as_dict() if (rule := scoring(task)) else None,
+        "scoring": asdict(rule) if (rule := scoring(task)) else None,
     }
 
 
