@@ -14,51 +14,31 @@ from typing import TYPE_CHECKING, Any
 from hopscope.core.environment import package_version
 
 if TYPE_CHECKING:
-    from hopscope.configuration.config import Config, Training
-    from hopscope.core.settings import BadInput
-    from hopscope.explorer.opening import explore
-    from hopscope.live.borrowed import wrap
-    from hopscope.live.compare import Comparison, SavedCircuit, compare, load_circuit
-    from hopscope.live.emergence import FoundEmergence, find_emergence
-    from hopscope.live.find import FoundCircuit, find_circuit
-    from hopscope.live.language import FoundHeads, FoundHop, find_heads, find_hop
-    from hopscope.models.transformer import Architecture, Cache, Transformer
-    from hopscope.problem.oracle import Fact, Problem
-    from hopscope.runs.run import Run, load
-    from hopscope.tasks.base import Batch, Task
-    from hopscope.training.loop import train
+    from hopscope.configuration.config import Config as Config, Training as Training
+    from hopscope.core.settings import BadInput as BadInput
+    from hopscope.explorer.opening import explore as explore
+    from hopscope.live.borrowed import wrap as wrap
+    from hopscope.live.compare import (
+        Comparison as Comparison,
+        SavedCircuit as SavedCircuit,
+        compare as compare,
+        load_circuit as load_circuit,
+    )
+    from hopscope.live.emergence import FoundEmergence as FoundEmergence, find_emergence as find_emergence
+    from hopscope.live.find import FoundCircuit as FoundCircuit, find_circuit as find_circuit
+    from hopscope.live.language import (
+        FoundHeads as FoundHeads,
+        FoundHop as FoundHop,
+        find_heads as find_heads,
+        find_hop as find_hop,
+    )
+    from hopscope.models.transformer import Architecture as Architecture, Cache as Cache, Transformer as Transformer
+    from hopscope.problem.oracle import Fact as Fact, Problem as Problem
+    from hopscope.runs.run import Run as Run, load as load
+    from hopscope.tasks.base import Batch as Batch, Task as Task
+    from hopscope.training.loop import train as train
 
 __version__ = package_version()
-
-__all__ = [
-    "Architecture",
-    "BadInput",
-    "Batch",
-    "Cache",
-    "Comparison",
-    "Config",
-    "Fact",
-    "FoundCircuit",
-    "FoundEmergence",
-    "FoundHeads",
-    "FoundHop",
-    "Problem",
-    "Run",
-    "SavedCircuit",
-    "Task",
-    "Training",
-    "Transformer",
-    "compare",
-    "explore",
-    "find_circuit",
-    "find_emergence",
-    "find_heads",
-    "find_hop",
-    "load",
-    "load_circuit",
-    "train",
-    "wrap",
-]
 
 #: Where each of them lives.
 HOMES = {
@@ -76,6 +56,7 @@ HOMES = {
     "tasks.base": ("Batch", "Task"),
     "training.loop": ("train",),
 }
+__all__ = [name for names in HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

@@ -266,5 +266,5 @@ def truth(assembler: Assembler, schedule: list[Path], twins: dict[Head, Head], s
             "resample": [[path.as_dict() for path in resampled(assembler.plan, schedule, twins)]],
             "hard": circuits(carriers(assembler.plan, schedule), twins),
         },
-        "registers": None if settings.rotate else {n: [d.start, d.stop] for n, d in assembler.at.named.items()},
+        "registers": None if settings.rotate else {n: [d.start, d.stop] for n, d in assembler.at.items()},
     }

@@ -40,25 +40,19 @@ class Gate:
 Gates = Sequence[tuple[float, Gate]]
 
 
-class Registers:
-    """Names for ranges of dimensions of the residual stream."""
+class Registers(dict[str, range]):
+    """Ranges of dimensions of the residual stream, by name."""
 
-    def __init__(self) -> None:
-        self.named: dict[str, range] = {}
-        self.width = 0
+    @property
+    def width(self) -> int:
+        """The number of dimensions in use."""
+        return sum(map(len, self.values()))
 
     def add(self, name: str, width: int) -> range:
         """Reserve new dimensions under a name."""
-        assert name not in self.named, name
-        self.named[name] = range(self.width, self.width + width)
-        self.width += width
-        return self.named[name]
-
-    def __getitem__(self, name: str) -> range:
-        return self.named[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.named
+        assert name not in self, name
+        self[name] = range(self.width, self.width + width)
+        return self[name]
 
 
 @dataclass

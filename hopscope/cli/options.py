@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from click.shell_completion import CompletionItem
 from hopscope.core import catalogue
 from hopscope.core.environment import check_threads
 from hopscope.core.memory import memory_free
-from hopscope.core.settings import Settings, flag_of, hints_of, types_of
+from hopscope.core.settings import Settings, flag_of, guess, hints_of, types_of
 from hopscope.core.terminal import PROGRESS, Narrator, console as console, shown as visibly
 
 
@@ -223,11 +222,11 @@ class Listed(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.UsageError:
-            near = get_close_matches(args[0], self.nameable(context), 1)
+            near = guess(args[0], self.nameable(context))
             if not near:
                 raise
             what = "command" if self.folder.startswith("cli.") else self.folder.removesuffix("s")
-            raise click.UsageError(f"there is no {what} {args[0]!r}; did you mean {near[0]!r}?", context) from None
+            raise click.UsageError(f"there is no {what} {args[0]!r}{near}", context) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return catalogue.names(self.folder)

@@ -10,7 +10,6 @@ any other.
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -21,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from hopscope.core import outside
-from hopscope.core.settings import BadInput, Settings, Variant
+from hopscope.core.settings import BadInput, Settings, Variant, guess
 
 # Files named base… hold what a folder's variants share; they are not variants.
 
@@ -140,10 +139,9 @@ def home(folder: str, name: str) -> Root:
     if root is None or not (root.folder(folder) / f"{name}.py").is_file():
         known = homes(folder)
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(sorted(known))}"
-            own = "" if close or outside.places() else " (one of your own: name its folder by --with DIR)"
-            raise Unknown(f"there is no {name!r} in {folder}; {hint}{own}")
+            own = "" if outside.places() else " (one of your own: name its folder by --with DIR)"
+            hint = guess(name, known) or f"; choose one of {', '.join(sorted(known))}{own}"
+            raise Unknown(f"there is no {name!r} in {folder}{hint}")
         _HOME_OF.update({(folder, each, searched): where for each, where in known.items()})  # one walk finds them all
         root = known[name]
     return root

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import math
 import types
-import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy
 
@@ -43,8 +42,8 @@ def restored(kind: type[T], values: Any, **given: Any) -> T:
     Raises Damaged if the values are not those of such a dataclass.
     """
     try:
-        hints = typing.get_type_hints(kind)
-        names = [field.name for field in fields(typing.cast(Any, kind)) if field.name not in given]
+        hints = get_type_hints(kind)
+        names = [field.name for field in fields(cast(Any, kind)) if field.name not in given]
         return kind(**{name: part_of(hints[name], values[name]) for name in names}, **given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"what is stored is not of the type {kind.__name__}: {type(error).__name__} {error}") from error
@@ -52,8 +51,8 @@ def restored(kind: type[T], values: Any, **given: Any) -> T:
 
 def part_of(hint: Any, value: Any) -> Any:
     """A value of an annotated type, from JSON."""
-    origin, of = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
+    origin, of = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
         return part_of(chosen(of, value), value)
     if origin is numpy.ndarray:
         return numpy.array(value, dtype=float)  # also turns "nan" and "inf" into numbers
@@ -64,7 +63,7 @@ def part_of(hint: Any, value: Any) -> Any:
     if hint is float:
         return float(value)
     if is_dataclass(hint):
-        return restored(typing.cast(type, hint), value)
+        return restored(cast(type, hint), value)
     return value
 
 

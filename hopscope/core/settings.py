@@ -14,10 +14,9 @@ import dataclasses
 import difflib
 import functools
 import math
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 S = TypeVar("S", bound="Settings")
 
@@ -67,13 +66,13 @@ def flag_of(field: dataclasses.Field[Any]) -> str:
 
 def types_of(field_type: Any) -> tuple[type, ...]:
     """The plain types that an annotation such as `int | None` allows."""
-    if typing.get_origin(field_type) in (typing.Union, UnionType):
-        return typing.get_args(field_type)
+    if get_origin(field_type) in (Union, UnionType):
+        return get_args(field_type)
     return (field_type,)
 
 
 #: The resolved annotations of a class, cached.
-hints_of: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
+hints_of: Callable[[type], dict[str, Any]] = functools.cache(get_type_hints)
 
 
 @functools.cache
@@ -122,9 +121,8 @@ class Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known) or 'none'}"
-                raise BadInput(f"{cls.__name__} has no setting {name!r}; {hint}")
+                hint = guess(name, known) or f"; it has {', '.join(known) or 'none'}"
+                raise BadInput(f"{cls.__name__} has no setting {name!r}{hint}")
         return cls(**values)
 
     def but(self: S, **changes: Any) -> S:

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.curricula.base import Curriculum
+from hopscope.curricula.mixture import Mixture
 
 
-class Cumulative(Curriculum):
+class Cumulative(Mixture):
     """One hop first, then one or two, up to all difficulties; stages have equal length, draws within one are uniform.
 
     Under `staged` a model forgets easy sequences, because they are not posed again. Here every stage adds a difficulty,
     so the last stage is a `mixture`.
     """
 
-    asks_every_hop = False
-    changes_difficulty = True
-
     def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
         stage = min(len(offered), 1 + int(progress * len(offered)))
-        return offered[int(torch.randint(stage, (), generator=generator, device=generator.device))]
+        return super().difficulty(offered[:stage], progress, generator)

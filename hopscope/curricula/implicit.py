@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-
 from hopscope.curricula.base import Curriculum
 
 
@@ -13,6 +9,3 @@ class Implicit(Curriculum):
     """Targets hold all D successors (D·K numbers); what easy hops teach, hard hops reuse."""
 
     asks_every_hop = True
-
-    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
-        return offered[-1]

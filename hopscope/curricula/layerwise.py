@@ -6,19 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
-from hopscope.curricula.base import Curriculum
+from hopscope.curricula.staged import Staged
 
 
-class Layerwise(Curriculum):
+class Layerwise(Staged):
     """As `staged`, but each stage doubles the hops, as a further layer can; the last stage is the hardest.
 
     A layer joins two runs of hops into one twice as long, so 1, 2, 3, … layers can do 1, 2, 4, … hops. Saparov et al.
     (2024, arXiv:2412.04703) train search in this way, too.
     """
 
-    asks_every_hop = False
-    changes_difficulty = True
-
     def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
         stages = [hops for hops in offered if hops & (hops - 1) == 0 or hops == offered[-1]]
-        return stages[min(len(stages) - 1, int(progress * len(stages)))]
+        return super().difficulty(stages, progress, generator)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-
 from hopscope.curricula.base import Curriculum
 
 
@@ -13,6 +9,3 @@ class NoCurriculum(Curriculum):
     """Targets hold x_D alone (K numbers); the paper finds that nothing is then learnt."""
 
     asks_every_hop = False
-
-    def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
-        return offered[-1]

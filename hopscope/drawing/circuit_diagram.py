@@ -36,7 +36,6 @@ from hopscope.drawing.circuit_layout import (
 )
 from hopscope.drawing.problem_diagram import blend
 from hopscope.drawing.style import GREY, QUERY_INK, canvas, colour, ink_on, styled
-from hopscope.problem.oracle import Problem
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 
@@ -51,7 +50,7 @@ CHAIN = re.compile(r"query$|(key|value)\[")  # roles of chains of facts
 @styled
 def circuit_diagram(
     paths: Collection[Path],
-    instance: Problem | Roles,
+    roles: Roles,
     symbols: Sequence[str] = (),
     *,
     row: int = 0,
@@ -68,9 +67,9 @@ def circuit_diagram(
 
     Args:
         paths: the circuit's paths.
-        instance: a problem, whose facts in order are the sequence; or the roles of sequences of any task.
-        symbols: with roles, the symbol at each position (`hopscope.circuits.words.symbols_at`); by default x0, x1 …
-        row: with roles, the index of the sequence.
+        roles: of sequences of any task.
+        symbols: the symbol at each position (`hopscope.circuits.words.symbols_at`); by default x0, x1 …
+        row: the index of the sequence.
         query: the symbol of the query whose chain is drawn; by default the first query.
         strengths: mean attention, 0–1, shown by the arrows' widths.
         removal: the circuit's loss without each path.
@@ -84,7 +83,7 @@ def circuit_diagram(
         BadInput: the query is not in this instance.
     """
     every = sorted({*paths, *interchangeable})
-    spots = place(positions(instance, symbols, row, query), others=any(path.chain == "other" for path in every))
+    spots = place(positions(roles, symbols, row, query), others=any(path.chain == "other" for path in every))
     wires = [wire for path in every for wire in wired(path, spots)]
     for wire in wires:
         wire.notes = notes(wire.path, removal or {}, onsets or {})

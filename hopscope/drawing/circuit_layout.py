@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from hopscope.circuits.speech import digits
 from hopscope.core.settings import BadInput
-from hopscope.problem.oracle import Problem
 from hopscope.problem.paths import Path, place_of
 from hopscope.problem.roles import Roles
 
@@ -72,15 +71,12 @@ class Wire:
         return middle - half, middle + half
 
 
-def positions(instance: Problem | Roles, symbols: Sequence[str], row: int, query: str | None) -> list[Spot]:
+def positions(roles: Roles, symbols: Sequence[str], row: int, query: str | None) -> list[Spot]:
     """The sequence's positions: those of the shown chain with their roles, others without."""
-    if isinstance(instance, Problem):
-        check_query(query, instance.queries)
-        return positions_of_problem(instance, query or instance.queries[0])
-    chain = chain_asked(instance, symbols, row, query)
+    chain = chain_asked(roles, symbols, row, query)
     spots = []
-    for position in range(instance.chain.shape[-1]):
-        held = [name for n, name in enumerate(instance.names) if int(instance.chain[row, n, position]) == chain]
+    for position in range(roles.chain.shape[-1]):
+        held = [name for n, name in enumerate(roles.names) if int(roles.chain[row, n, position]) == chain]
         spots.append(Spot(symbols[position] if symbols else named(held), tuple(held)))
     return spots
 
@@ -93,31 +89,16 @@ def named(roles: Sequence[str]) -> str:
         return roles[0]
 
 
-def check_query(query: str | None, queries: Sequence[str]) -> None:
-    if query is not None and query not in queries:
-        raise BadInput(f"there is no query {query!r} here; there are {', '.join(queries)}")
-
-
 def chain_asked(roles: Roles, symbols: Sequence[str], row: int, query: str | None) -> int:
     """The number of a query's chain, by default of the first query."""
     queries = roles.chain[row, roles.index("query")].tolist()
     asked = [(position, chain) for position, chain in enumerate(queries) if chain >= 0]
-    if symbols:
-        check_query(query, [symbols[position] for position, _ in asked])
-    return next((chain for position, chain in asked if symbols and symbols[position] == query), asked[0][1])
-
-
-def positions_of_problem(problem: Problem, query: str) -> list[Spot]:
-    """As `positions`, for a problem; a fact belongs to the chain if it follows from the query alone."""
-    reached = {query, *problem.successors(query)}
-    spots = []
-    for fact in problem.facts:
-        mine = reached.issuperset((*fact.premises, fact.conclusion))
-        several = len(fact.premises) > 1
-        names = [f"key[{fact.step}{f',{i}' if several else ''}]" for i in range(1, len(fact.premises) + 1)]
-        named = zip((*fact.premises, fact.conclusion), (*names, f"value[{fact.step}]"), strict=True)
-        spots += [Spot(symbol, (name,) if mine else ()) for symbol, name in named]
-    return spots + [Spot(symbol, ("query",) if symbol == query else ()) for symbol in problem.queries]
+    if query is None or not symbols:
+        return asked[0][1]
+    chains = {symbols[position]: chain for position, chain in asked}
+    if query not in chains:
+        raise BadInput(f"there is no query {query!r} here; there are {', '.join(chains)}")
+    return chains[query]
 
 
 def place(sequence: Sequence[Spot], others: bool) -> list[Spot]:

@@ -8,7 +8,7 @@ filled as far as the position holds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -33,7 +33,6 @@ def flow_diagram(
     *,
     order: Sequence[int] | None = None,
     causal: bool = True,
-    labels: Mapping[Path, str] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """A schedule, or a circuit from a search, as a picture.
@@ -47,7 +46,6 @@ def flow_diagram(
         order: the steps in order of presentation, by default nearest first; the small numbers under the roles are the
             times at which positions are presented.
         causal: whether positions may attend only to earlier ones.
-        labels: text for arrows, such as a strength or the step at which a path emerged.
         ax: axes to draw on; by default those of a new figure.
 
     Raises:
@@ -62,7 +60,7 @@ def flow_diagram(
     figure, ax = canvas(ax, 0.82 * (chain.last + 1) + 0.9, 0.85 * rows + 0.8)
     draw_rows(ax, chain, flow)
     for path in drawn:
-        draw_path(ax, path, (labels or {}).get(path, ""), broken=path in {*flow.blind, *flow.masked})
+        draw_path(ax, path, broken=path in {*flow.blind, *flow.masked})
     draw_names(ax, chain, rows)
     ax.set_axis_off()
     ax.set(xlim=(-1.25, chain.last + 0.6), ylim=(-0.62, rows - 0.7))
@@ -91,7 +89,7 @@ def span(interval: Interval, chain: Chain, width: float) -> tuple[float, float]:
     return interval[0] * part - width / 2, (interval[1] + 1) * part - width / 2
 
 
-def draw_path(ax: Axes, path: Path, label: str, broken: bool) -> None:
+def draw_path(ax: Axes, path: Path, broken: bool) -> None:
     """Draw an arrow from the attended position, in the row below its layer, to the attending one in the row above."""
     start, end = (place_of(path.key), path.layer), (place_of(path.query), path.layer + 1)
     tint = BROKEN if broken else colour((0, 3, 5, 6)[path.head % 4])
@@ -109,11 +107,6 @@ def draw_path(ax: Axes, path: Path, label: str, broken: bool) -> None:
     )
     arrow.set_gid(str(path))
     ax.add_patch(arrow)
-    if label:
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85}
-        ax.text(
-            (start[0] + end[0]) / 2, middle, label, ha="center", va="center", fontsize=7, color=tint, zorder=5, bbox=box
-        )
 
 
 def draw_names(ax: Axes, chain: Chain, rows: int) -> None:

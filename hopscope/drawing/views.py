@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.evaluator import Evaluator, Hard, Kept, Pattern, RowPattern
+from hopscope.circuits.evaluator import Evaluator, Hard, Kept, Pattern
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.words import symbols_at
 
@@ -58,7 +58,6 @@ def views(
     circuit: Circuit,
     *,
     instances: int = 4,
-    rows: Mapping[Row, RowPattern] | None = None,
     words: str = "",
 ) -> Views:
     """The content of a page on a circuit's attention.
@@ -67,14 +66,11 @@ def views(
         evaluator: the model on sequences, over which losses are taken; the first of them are shown.
         circuit: rows of its paths are ideal by hand, weighted by strength where several share a row; others are null.
         instances: the number of sequences shown.
-        rows: patterns by hand for some rows, such as those of hypotheses; they take precedence.
         words: shown above, such as `hopscope.circuits.words.paragraph`.
     """
     ground, batch = evaluator.ground, evaluator.batch
     few = range(min(instances, len(batch)))
-    change = Hard(
-        {f.path: max(f.strength, 1e-6) for f in circuit.paths}, circuit.protocol.get("null", "uniform"), rows or {}
-    )
+    change = Hard({f.path: max(f.strength, 1e-6) for f in circuit.paths}, circuit.protocol.get("null", "uniform"))
     actual = evaluator.patterns
     by_hand = [change.pattern(layer, pattern, ground) for layer, pattern in enumerate(actual)]
     losses = evaluator.losses(
@@ -89,9 +85,7 @@ def views(
         actual=stacked(actual, len(few)),
         by_hand=stacked(by_hand, len(few)),
         causal=evaluator.model.architecture.causal,
-        rows=[
-            RowView(row, rules.get(row, "by hand" if rows and row in rows else "unused"), x.mean) for row, x in every
-        ],
+        rows=[RowView(row, rules.get(row, "unused"), loss.mean) for row, loss in every],
         paths=ordered,
         cells=[[cells(ground.entries(part.path)[i]) for i in few] for part in ordered],
         losses={name: loss.mean for name, loss in circuit.losses.items()},

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, rounded, student
+from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, student
 
 LEAST_RISE = 0.1  # attention; a smaller fitted rise does not count (our choice)
 LEAST_EXPLAINED = 0.5  # share of the curve's variance that a fit must explain to be reported (our choice)
@@ -46,10 +45,6 @@ class ChangePoint:
     ceiling: float
     explained: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """The value in emergence.json."""
-        return rounded(asdict(self))
-
 
 def change_point(
     steps: Sequence[int], curve: Array, resampled: Array | None = None, seed: int = 0
@@ -80,7 +75,7 @@ def change_point(
         return None
     times = numpy.asarray(steps, float)
     grid = Grid(times)
-    fit, centre = grid.best(curve)
+    fit = grid.best(curve)
     if fit is None or fit.ceiling - fit.floor < LEAST_RISE or fit.explained < LEAST_EXPLAINED:
         return None
     samples = numpy.repeat(curve[None], 200, 0) if resampled is None else resampled
@@ -88,11 +83,11 @@ def change_point(
     residual = numpy.sqrt(((curve - fit.at(times)) ** 2).sum() / freedom) * student(freedom) / NORMAL_975
     noise = residual * numpy.random.default_rng(seed).standard_normal(samples.shape)
     low, high = numpy.quantile(grid.centres_of(samples + noise), INTERVAL)
-    inside = (numpy.abs(times - centre) < fit.width * LOGIT_90 / 2).sum()
-    if inside < 2:
-        low, high = min(low, times[times <= centre][-1]), max(high, times[times >= centre][0])
     width = fit.width * LOGIT_90
-    return ChangePoint(centre, float(low), float(high), width, fit.floor, fit.ceiling, fit.explained)
+    inside = (numpy.abs(times - fit.step) < width / 2).sum()
+    if inside < 2:
+        low, high = min(low, times[times <= fit.step][-1]), max(high, times[times >= fit.step][0])
+    return ChangePoint(fit.step, float(low), float(high), width, fit.floor, fit.ceiling, fit.explained)
 
 
 @dataclass(frozen=True)
@@ -134,18 +129,17 @@ class Grid:
         centred = shape - shape.mean(-1, keepdims=True)
         self.shapes = centred / numpy.linalg.norm(centred, axis=-1, keepdims=True).clip(1e-12)
 
-    def best(self, curve: Array) -> tuple[Logistic | None, float]:
-        """The best rising step of one curve, and its refined middle; None if every fit falls."""
+    def best(self, curve: Array) -> Logistic | None:
+        """The best rising step of one curve; None if every fit falls."""
         scores = self.shapes @ (curve - curve.mean())
         width, centre = numpy.unravel_index(int(scores.argmax()), scores.shape)
         if scores[width, centre] <= 0:
-            return None, float("nan")
+            return None
         middle = float(self.refined(scores[width][None], numpy.array([centre]))[0])
         shape = logistic((self.times - middle) / self.widths[width])
         slope, floor = numpy.polyfit(shape, curve, 1)
         unexplained = ((curve - floor - slope * shape) ** 2).sum() / ((curve - curve.mean()) ** 2).sum()
-        best = Logistic(middle, float(self.widths[width]), float(floor), float(floor + slope), float(1 - unexplained))
-        return best, middle
+        return Logistic(middle, float(self.widths[width]), float(floor), float(floor + slope), float(1 - unexplained))
 
     def centres_of(self, curves: Array) -> Array:
         """The middle of each curve's best step, (sample,)."""

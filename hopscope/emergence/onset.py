@@ -10,8 +10,8 @@ rise that describes a curve best.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy
 from numpy.typing import NDArray
@@ -54,10 +54,6 @@ class Onset:
     by: int | None
     falls: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """The value in emergence.json."""
-        return rounded(asdict(self))
-
 
 @dataclass(frozen=True)
 class Causal:
@@ -78,15 +74,6 @@ class Causal:
     effect: float
     low: float
     high: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The value in emergence.json."""
-        return rounded({**asdict(self), "onset": self.onset.as_dict()})
-
-
-def rounded(values: dict[str, Any]) -> dict[str, Any]:
-    """A result's numbers as they are stored: four decimals, far finer than any interval here."""
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def resamples(n: int, count: int, seed: int) -> Array:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Silenced
+from hopscope.circuits.evaluator import AsIs, Evaluator, Silenced
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
@@ -102,12 +102,12 @@ def measured(
     parts = []
     for index, step in enumerate(steps):
         watch(f"{name}: measuring step {step}, checkpoint {index + 1} of {len(steps)}")
-        seen = Snapshot(at(step), batch)
-        parts.append(at_checkpoint(seen, paths, null))
+        model = at(step)
+        parts.append(at_checkpoint(model, batch, paths, null))
     positions = parts[0][1]
     attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().cpu().numpy() for i in (0, 2, 3))
     hop_effects = hops[1:, :, -1] - hops[0, :, -1]
-    chance = even_attention(Ground(batch, seen.model.architecture), paths)
+    chance = even_attention(Ground(batch, model.architecture), paths)
     return Record(
         "checkpoints", steps, attention, positions.double().cpu().numpy(), hops[0], effects, hop_effects, chance
     )
@@ -134,28 +134,19 @@ def trained_steps(run: Run) -> list[int]:
     return run.steps
 
 
-class Snapshot:
-    """One checkpoint's model on the sequences, in parts of `CHUNK`."""
-
-    def __init__(self, model: Model, batch: Batch):
-        self.batch, self.model = batch, model
-        parts = [batch.rows(slice(i, i + CHUNK)) for i in range(0, len(batch), CHUNK)]
-        self.parts = [Evaluator(model, part) for part in parts]
-
-    def outputs(self, changes: Sequence[Change]) -> Tensor:
-        """Outputs under each change, (change, sequence, query, output)."""
-        return torch.cat([part.outputs(changes) for part in self.parts], 1)
-
-
-def at_checkpoint(seen: Snapshot, paths: Sequence[Path], null: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def at_checkpoint(
+    model: Model, batch: Batch, paths: Sequence[Path], null: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Attention and query positions (path, sequence), effects (path, sequence), losses by hop (1 + path, hop)."""
-    task, targets = seen.batch.task, seen.batch.targets
-    attended = [attention(part, paths) for part in seen.parts]
+    task, targets = batch.task, batch.targets
+    evaluators = [Evaluator(model, batch.rows(slice(i, i + CHUNK))) for i in range(0, len(batch), CHUNK)]
+    attended = [attention(evaluator, paths) for evaluator in evaluators]
     sums, counts = (torch.cat(values, 1) for values in zip(*attended, strict=True))
     for path, count in zip(paths, counts, strict=True):
         if not count.any():
             raise BadInput(f"path '{path}': no {path.query} sees a {path.key} of {path.chain} chain in this task")
-    outputs = seen.outputs([AsIs(), *(Silenced(frozenset([path]), null) for path in paths)])
+    changes = [AsIs(), *(Silenced(frozenset([path]), null) for path in paths)]
+    outputs = torch.cat([evaluator.outputs(changes) for evaluator in evaluators], 1)
     single = torch.vmap(lambda output, target: task.loss(output[None], target[None]))
     losses = torch.stack([single(answers, targets) for answers in outputs])
     hops = torch.stack([task.hop_losses(answers, targets) for answers in outputs]).nan_to_num()

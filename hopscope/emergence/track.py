@@ -7,7 +7,7 @@ default the paths are those of the run's circuit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy
@@ -17,7 +17,7 @@ from pandas import DataFrame
 from hopscope.circuits.evaluator import NULLS
 from hopscope.core.settings import BadInput
 from hopscope.emergence.change_point import ChangePoint, change_point
-from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples, rounded
+from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import event_names, first_of_kind, in_order
 from hopscope.emergence.record import (
     Record,
@@ -100,16 +100,16 @@ class Followed:
 
     def as_dict(self) -> dict[str, Any]:
         """The value in emergence.json."""
-        numbers = {"strength": float(self.strength[-1]), "lead": self.lead}
         return {
             **self.path.as_dict(),
             "name": self.name,
-            **rounded(numbers),
-            "onset": self.onset.as_dict(),
-            "change_point": self.change and self.change.as_dict(),
-            "causal": self.cost and self.cost.causal.as_dict(),
+            "strength": float(self.strength[-1]),
+            "lead": self.lead,
+            "onset": asdict(self.onset),
+            "change_point": self.change and asdict(self.change),
+            "causal": self.cost and asdict(self.cost.causal),
             "hop": self.hop,
-            "hop_effects": rounded(dict(self.cost.by_hop)) if self.cost else None,
+            "hop_effects": self.cost and dict(self.cost.by_hop),
         }
 
 
@@ -178,11 +178,18 @@ class Emergence:
             "identity": self.identity,
             "source": self.source,
             "steps": self.steps,
-            "paths": [followed.as_dict() for followed in self.paths],
-            "hops": {hop: learnt.as_dict() for hop, learnt in self.learnt.items()},
+            "paths": [rounded(followed.as_dict()) for followed in self.paths],
+            "hops": {hop: rounded(asdict(learnt)) for hop, learnt in self.learnt.items()},
             "hop_losses": {hop: self.hops[hop].round(6).tolist() for hop in self.learnt},
             "protocol": self.protocol,
         }
+
+
+def rounded(value: Any) -> Any:
+    """A result's numbers as they are stored: four decimals, far finer than any interval here."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def follow(

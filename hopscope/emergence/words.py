@@ -11,13 +11,19 @@ from hopscope.emergence.track import Emergence, Followed
 
 
 def lines(emergence: Emergence) -> list[str]:
-    """Lines about one model: when each hop was learnt, each path's onsets, and their order."""
-    text = [f"{hop} learnt at {when(learnt)}" for hop, learnt in emergence.learnt.items()]
-    for f in emergence.ordered:
-        change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
-        cost = f", causal onset {when(f.cost.causal.onset)}" if f.cost else ""
-        text.append(f"{f.path}: above 0.5 {when(f.onset)}, change point {change}{cost}, strength {f.strength[-1]:.2f}")
-    return [*text, f"order: {chain(emergence.ordered)}"]
+    """Lines about one model: each path's onsets, when the hops were learnt, and the order of the paths."""
+    hops = ", ".join(f"{hop} {when(learnt)}" for hop, learnt in emergence.learnt.items())
+    return [*map(about, emergence.ordered), f"hops learnt at {hops}", f"order: {chain(emergence.ordered)}"]
+
+
+def about(f: Followed) -> str:
+    """A path with its final attention, the cost of silencing it, and its onsets."""
+    change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
+    causal = f", causal {when(f.cost.causal.onset)}" if f.cost else ""
+    numbers = [f"attention {f.strength[-1]:.2f}", *([f"costs {f.cost.causal.effect:+.3f}"] if f.cost else [])]
+    numbers += [f"serves {f.hop}"] if f.hop else []
+    numbers += [] if f.lead is None else [f"leads by {round(f.lead):+d}"]
+    return f"{f.path}  ({', '.join(numbers)})\n    above 0.5 {when(f.onset)}, change {change}{causal}"
 
 
 def when(onset: Onset) -> str:

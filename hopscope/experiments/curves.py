@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas
-from pandas import DataFrame
+from pandas import DataFrame, MultiIndex, Series
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.tables import rows_of
@@ -57,7 +56,7 @@ def endings_of(runs: Iterable[Run], **columns: Callable[[Config], Any]) -> DataF
     return endings.assign(solved=endings.loss < SOLVED)
 
 
-def final(curves: DataFrame, value: str = "hop_loss", last: int = 100, by: By = "run") -> pandas.Series:
+def final(curves: DataFrame, value: str = "hop_loss", last: int = 100, by: By = "run") -> Series:
     """Mean over the last `last` steps, per run and hop (paper, section 7.1: the last 100).
 
     `by` is as for `first_below`. Raises ValueError as it does.
@@ -66,7 +65,7 @@ def final(curves: DataFrame, value: str = "hop_loss", last: int = 100, by: By = 
     return recent.groupby([*naming(recent, by), "hop"])[value].mean()
 
 
-def first_below(curves: DataFrame, threshold: float | Mapping[str, float], by: By = "run") -> pandas.Series:
+def first_below(curves: DataFrame, threshold: float | Mapping[str, float], by: By = "run") -> Series:
     """The step at which the loss first falls below a threshold, per run and hop, interpolated; NaN if it never does.
 
     Args:
@@ -84,8 +83,8 @@ def first_below(curves: DataFrame, threshold: float | Mapping[str, float], by: B
     for key, curve in curves.sort_values("step").groupby([*names, "hop"]):
         bound = threshold if isinstance(threshold, float) else threshold[str(curve.run.iloc[0])]
         steps[key] = crossing(curve.step.tolist(), curve.hop_loss.tolist(), bound)
-    index = pandas.MultiIndex.from_tuples(list(steps), names=[*names, "hop"])
-    return pandas.Series(list(steps.values()), index=index, dtype=float)
+    index = MultiIndex.from_tuples(list(steps), names=[*names, "hop"])
+    return Series(list(steps.values()), index=index, dtype=float)
 
 
 def naming(curves: DataFrame, by: By) -> list[str]:

@@ -15,8 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import filelock
-import pandas
-from pandas import DataFrame
+from pandas import DataFrame, concat, read_csv
 
 from hopscope.configuration.config import Config
 from hopscope.core import catalogue
@@ -44,7 +43,6 @@ from hopscope.runs.run import Run
 LOCK = ".lock"
 FIGURE = "figure.svg"
 DRAWN = (FIGURE, CLAIMS)  # made from the table
-OF_OLD = "figure.png"  # written beside figure.svg by earlier versions
 HERE = Path("results")
 
 
@@ -141,7 +139,7 @@ def publish_rows(name: str, table: DataFrame | None, results: Path) -> Path:
     def merged(earlier: DataFrame) -> list[DataFrame]:
         cells = earlier[earlier.scale == CELL_BY_CELL]
         if table is not None:
-            cells = pandas.concat([cells[~cells.run.isin(set(table.run))], as_text(table)])
+            cells = concat([cells[~cells.run.isin(set(table.run))], as_text(table)])
         cells = cells[cells.run.isin(place)].sort_values("run", key=lambda run: run.map(place), kind="stable")
         return [earlier[earlier.scale != CELL_BY_CELL], cells]
 
@@ -158,7 +156,7 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
     with filelock.FileLock(results / LOCK):  # drivers on several machines may end together
         there = (folder / TABLE).is_file()
         earlier = table_in(folder, as_text=True) if there else DataFrame(columns=["scale", "run"], dtype=str)
-        table = pandas.concat([part for part in merge(earlier) if len(part)], ignore_index=True)
+        table = concat([part for part in merge(earlier) if len(part)], ignore_index=True)
         unlist(folder, (TABLE, *DRAWN))
         write_file(folder / TABLE, table.to_csv(index=False).encode())
         redraw(name, folder)
@@ -168,7 +166,7 @@ def rewrite(name: str, results: Path, merge: Callable[[DataFrame], list[DataFram
 def as_text(table: DataFrame) -> DataFrame:
     """A table as its file has it: every entry as text, unknown ones empty."""
     written = io.StringIO(table.to_csv(index=False, float_format="%.6g"))
-    return pandas.read_csv(written, dtype=str, keep_default_na=False)
+    return read_csv(written, dtype=str, keep_default_na=False)
 
 
 def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
@@ -181,7 +179,7 @@ def table_in(folder: Path, *, as_text: bool = False) -> DataFrame:
     data = read_listed(folder, TABLE)
     how: dict[str, Any] = {"dtype": str} if as_text else {"na_values": [""], "dtype": {"run": str, "version": str}}
     try:
-        table = pandas.read_csv(io.BytesIO(data), keep_default_na=False, **how)
+        table = read_csv(io.BytesIO(data), keep_default_na=False, **how)
     except ValueError as error:  # includes pandas' own errors
         raise Damaged(f"{folder / TABLE} cannot be read as a table: {error}") from error
     if not {"scale", "run", "version"} <= set(table.columns):
@@ -210,9 +208,7 @@ def redraw(name: str, folder: Path) -> None:
     """
     source = experiment(name)
     table = table_in(folder)
-    if OF_OLD in listed(folder):
-        (folder / OF_OLD).unlink(missing_ok=True)
-    unlist(folder, (*DRAWN, OF_OLD))
+    unlist(folder, DRAWN)
     scales = [scale for scale in SCALES if (table.scale == scale).any()]
     write_file(folder / FIGURE, rendered(source.figure(table[table.scale == scales[-1]]), "svg"))
     rows = [row for scale in scales for row in judged(source, table[table.scale == scale], scale)]

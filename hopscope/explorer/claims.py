@@ -56,12 +56,12 @@ def claims_of(*places: Path) -> Shown:
     return Shown(claims, counts_of(rows, texts), blocks)
 
 
-def counts_of(rows: list[dict[str, Any]], texts: Mapping[str, Texts | None]) -> dict[str, Any]:
+def counts_of(rows: list[dict[str, Any]], texts: Mapping[str, Texts]) -> dict[str, Any]:
     """The verdicts counted in a sentence, over all claims and for each study; studies with most claims come first."""
     by_study: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        by_study.setdefault(study_of(texts[row["experiment"]]), []).append(row)
-    found = {one.study: one.found for one in texts.values() if one}
+        by_study.setdefault(texts[row["experiment"]].study, []).append(row)
+    found = {one.study: one.found for one in texts.values()}
     studies = [
         {"study": study, "found": found.get(study, ""), "told": str(counted(some))}
         for study, some in sorted(by_study.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -69,7 +69,7 @@ def counts_of(rows: list[dict[str, Any]], texts: Mapping[str, Texts | None]) -> 
     return {"told": str(counted(rows)), "how": HOW_COUNTED, "studies": studies}
 
 
-def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) -> dict[str, Any]:
+def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts) -> dict[str, Any]:
     """One claim in the format of the manifest."""
     name = row["experiment"]
     held = {kind: f"claims/{name}/{kind}" for kind in ("table", "figure")}
@@ -77,8 +77,8 @@ def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts | None) ->
         **{key: row[key] for key in KEYS},
         "version": row.get("version", ""),
         "command": f"hopscope reproduce {name} --scale {row['scale']}",
-        "about": texts.summary if texts else "",
-        "study": study_of(texts),
+        "about": texts.summary,
+        "study": texts.study,
         "paper": paper_of(row["section"], texts),
         "control": is_control(row),
         **{kind: block if block in blocks else None for kind, block in held.items()},
@@ -94,10 +94,10 @@ class Texts(NamedTuple):
     found: str
 
 
-def texts_of(experiment: str) -> Texts | None:
-    """The texts about an experiment; None if it is unknown."""
+def texts_of(experiment: str) -> Texts:
+    """The texts about an experiment; if it is unknown, `other` is its study."""
     if experiment not in catalogue.names("experiments"):
-        return None
+        return Texts("", "other", "", "")
     study = catalogue.home("experiments", experiment).path
     readme = study / "README.md"
     if not readme.is_file():
@@ -106,18 +106,13 @@ def texts_of(experiment: str) -> Texts | None:
     return Texts(catalogue.summary("experiments", experiment), title_of(study), text, found_by(study))
 
 
-def study_of(texts: Texts | None) -> str:
-    """The title of an experiment's study."""
-    return texts.study if texts else "other"
-
-
-def paper_of(section: str, texts: Texts | None) -> str:
+def paper_of(section: str, texts: Texts) -> str:
     """The paper that a claim is from, such as `Bietti et al. (2023)`.
 
     It is the first paper with a year in the claim's section, else in the first sentence of the experiment's file, else
-    in the README of the experiment's study; `other` if there is none, or the experiment is unknown.
+    in the README of the experiment's study; `other` if there is none.
     """
-    found = next(filter(None, map(PAPER.search, (section, texts.summary, texts.readme))), None) if texts else None
+    found = next(filter(None, map(PAPER.search, (section, texts.summary, texts.readme))), None)
     if found is None:
         return "other"
     return f"{found['first']}{' et al.' if found['others'] else ''} ({found['year']})"

@@ -7,9 +7,9 @@ are those of circuits and clamps (`hopscope.circuits.evaluator`, `hopscope.inter
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -149,18 +149,10 @@ class Computer:
         at: gives the model of a step.
     """
 
-    def __init__(self, batch: Batch, paths: Iterable[Path], at: Any):
-        self.batch, self.paths, self.at = batch, frozenset(paths), at
-        self.models: OrderedDict[int, Model] = OrderedDict()
-
-    def model(self, step: int) -> Model:
-        """The model of a step, from a cache of the last few or from disk. Raises BadInput, Damaged."""
-        if step not in self.models:
-            self.models[step] = self.at(step)
-        self.models.move_to_end(step)
-        while len(self.models) > HELD:
-            self.models.popitem(last=False)
-        return self.models[step]
+    def __init__(self, batch: Batch, paths: Iterable[Path], at: Callable[[int], Model]):
+        self.batch, self.paths = batch, frozenset(paths)
+        #: The model of a step, from a cache of the last few or from disk. Raises BadInput, Damaged.
+        self.model: Callable[[int], Model] = lru_cache(HELD)(at)
 
     @torch.no_grad()
     def answer(self, ask: Ask, circuit: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -15,14 +15,13 @@ import numpy
 import torch
 from jaxtyping import Float
 
-from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged, to_json
 from hopscope.core.strangers import json_of
 from hopscope.explorer.bundle import Block
 from hopscope.explorer.measuring import place
 from hopscope.models.transformer import Transformer
-from hopscope.probes.linear import Probe, Tally
-from hopscope.probes.reach import at, moments, seen
+from hopscope.probes import reach
+from hopscope.probes.linear import Probe
 from hopscope.problem.paths import role_name
 from hopscope.runs.kept import kept, weights
 from hopscope.runs.run import Run
@@ -53,16 +52,14 @@ class Decoders:
         return {"step": step, "n": SEQUENCES["test"], "least": LEAST, "cells": self.cells, "block": block}
 
 
-def decodes(run: Run) -> bool:
-    """Whether a run can have decoders: hopscope's own transformer, on plain retrieval."""
-    return type(run.task) is Retrieval and type(run.model) is Transformer
+def decoders_of(run: Run, step: int) -> Decoders | None:
+    """A checkpoint's decoders, fitted or from the cache. Raises Damaged.
 
-
-def decoders_of(run: Run, step: int) -> Decoders:
-    """A checkpoint's decoders, fitted or from the cache. Raises BadInput if there are none for the run, Damaged."""
+    Only hopscope's own transformer on plain retrieval has some; None for any other run.
+    """
     task, model = run.task, run.at(step)
-    if not (isinstance(task, Retrieval) and isinstance(model, Transformer)):
-        raise BadInput(f"decoders are only for hopscope's transformer on plain retrieval; got {task.name()}")
+    if type(task) is not Retrieval or type(model) is not Transformer:
+        return None
     about = {"weights": weights(run, [step]), "sequences": SEQUENCES, "seed": SEED, "version": VERSION}
     return kept(run, "decoders", about, lambda: fitted(model, task), files_of, decoders_in, place=place())
 
@@ -70,17 +67,7 @@ def decoders_of(run: Run, step: int) -> Decoders:
 @torch.no_grad()
 def fitted(model: Transformer, task: Retrieval) -> Decoders:
     """Fit and test a decoder for every stream, role and hop."""
-    train, select = (moments(model, task, SEQUENCES[use], SEED, use, False) for use in ("train", "select"))
-    probes = [
-        [Probe.fit(*pair, task.d_symbol) for pair in zip(*places, strict=True)]
-        for places in zip(train, select, strict=True)
-    ]
-    score = Tally(len(probes), 2 * task.n_hops + 1)
-    for streams, aim in seen(model, task, SEQUENCES["test"], SEED, "test", False):
-        score.n += len(aim.right)
-        for layer, stream in enumerate(streams):
-            for number, probe in enumerate(probes[layer]):
-                score.add(layer, number, probe, at(stream, aim, number), aim)
+    probes, score = reach.fitted(model, task, SEQUENCES, SEED)
     shares = score.sums[0, :, :, ::2] / score.n  # stream place hop: symbols stand at every second piece
     cells, rows = [], []
     for layer, number, hop in numpy.ndindex(shares.shape):

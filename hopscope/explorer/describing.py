@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy
@@ -61,7 +62,7 @@ def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
         "ideal_over": task.ideal_over,
         "null": shape.null_pattern(task),
         "carries_position": task.inputs_carry_position,
-        "scoring": rule.as_dict() if (rule := scoring(task)) else None,
+        "scoring": asdict(rule) if (rule := scoring(task)) else None,
     }
 
 
@@ -71,7 +72,6 @@ def model_entry(run: Run) -> dict[str, Any]:
     with torch.device("meta"):
         model = shape.build(run.task).unrolled()
     tensors = [{"name": name, "shape": list(tensor.shape)} for name, tensor in model.state_dict().items()]
-    attention, positions = variants(shape, run.task)
     why_not = fallback(model, run.task)
     return {
         "name": shape.name(),
@@ -81,8 +81,7 @@ def model_entry(run: Run) -> dict[str, Any]:
         "d_model": shape.d_model,
         "d_head": shape.head_width if isinstance(shape, Architecture) else 0,
         "d_mlp": shape.mlp_width if isinstance(shape, Architecture) else 0,
-        "attention": as_entry(attention, shape),
-        "positions": as_entry(positions, shape),
+        **variants(shape, run.task),
         "causal": shape.causal,
         "layer_norm": bool(getattr(shape, "layer_norm", False)),
         "mlp": bool(shape.mlp),
@@ -93,18 +92,12 @@ def model_entry(run: Run) -> dict[str, Any]:
     }
 
 
-def variants(shape: Shape, task: Task) -> tuple[Variant | None, Variant | None]:
-    """A transformer's attention and position code; None for other models."""
+def variants(shape: Shape, task: Task) -> dict[str, dict[str, Any]]:
+    """A transformer's attention and position code, by name with settings; of other models, the model's own name."""
     if not isinstance(shape, Architecture):
-        return None, None
-    return shape.rule, shape.code(task.inputs_carry_position)
-
-
-def as_entry(variant: Variant | None, shape: Shape) -> dict[str, Any]:
-    """A variant by name, with its settings."""
-    return (
-        {"name": variant.name(), "settings": variant.as_dict()} if variant else {"name": shape.name(), "settings": {}}
-    )
+        return {part: {"name": shape.name(), "settings": {}} for part in ("attention", "positions")}
+    chosen: dict[str, Variant] = {"attention": shape.rule, "positions": shape.code(task.inputs_carry_position)}
+    return {part: {"name": variant.name(), "settings": variant.as_dict()} for part, variant in chosen.items()}
 
 
 # Losses ----------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from hopscope.emergence.onset import PASSES
 from hopscope.emergence.record import LEAST
 from hopscope.explorer.bundle import SIZES, Block, Lazy
 from hopscope.explorer.computing import Computer
-from hopscope.explorer.decoders import decoders_of, decodes
+from hopscope.explorer.decoders import decoders_of
 from hopscope.explorer.describing import describe, learnt, metrics, passed
 from hopscope.explorer.measuring import Measured, measure, place, weights_block
 from hopscope.explorer.sequences import Sequences, batch_entry
@@ -91,7 +91,7 @@ class Part:
 
     def refresh(self) -> bool:
         """Read a run in training again; return whether anything changed. A run that is gone becomes an error."""
-        before = (self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps)
+        before = self.told
         try:
             self.run = again(self.run)
             rows = self.run.rows
@@ -100,12 +100,12 @@ class Part:
             self.new_checkpoints()
         except BadInput as error:  # of which Damaged is a kind
             self.entry["error"] = str(error)
-        return before != (
-            self.entry["done"],
-            self.entry["error"],
-            len(self.entry["metrics"]["step"]),
-            self.told_steps,
-        )
+        return before != self.told
+
+    @property
+    def told(self) -> tuple[bool, str | None, int, list[tuple[int, str]]]:
+        """What changes in the entry while the run trains: whether it is done, an error, its rows, its checkpoints."""
+        return self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps
 
     @property
     def told_steps(self) -> list[tuple[int, str]]:
@@ -218,8 +218,9 @@ class Part:
 
     def find_decoders(self, step: int) -> None:
         """Fit the decoders of a checkpoint for the page's scene, if the page can run the model."""
-        if self.entry["circuit"]["paths"] and self.entry["model"]["native"] and decodes(self.run):
-            found, block = decoders_of(self.run, step), f"{self.identity}/{step}/decoders"
+        shows = self.entry["circuit"]["paths"] and self.entry["model"]["native"]
+        if shows and (found := decoders_of(self.run, step)):
+            block = f"{self.identity}/{step}/decoders"
             self.blocks[block] = found.read
             self.entry["decoders"] = found.entry(step, block)
 

@@ -7,7 +7,7 @@ new task needs no entry here, and a task with another kind of loss is recognised
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -50,10 +50,6 @@ class Scoring:
     scale: float = 1.0
     right_below: float = 0.0
     by_place: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """The rule as a value of JSON."""
-        return asdict(self)
 
     def answers(
         self, outputs: Float[Tensor, "batch query output"], targets: Shaped[Tensor, "batch query target"]

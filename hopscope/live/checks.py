@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hopscope.circuits.discovery import Discovery
 from hopscope.core.settings import BadInput
+from hopscope.core.wording import count
 from hopscope.live.borrowed import Borrowed
 from hopscope.live.given import LEAST, Measure
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
@@ -86,13 +87,9 @@ def check_classes(outputs: Tensor, targets: Tensor, *, strict: bool) -> None:
     """
     if targets.is_floating_point() or targets.shape[1:] != outputs.shape[1:-1]:
         return
-    silent = (
-        int((targets == NOT_ASKED).flatten(1).all(1).sum()) if targets.ndim > 1 else int((targets == NOT_ASKED).sum())
-    )
+    silent = int((targets == NOT_ASKED).reshape(len(targets), -1).all(1).sum())
     if silent:
-        rows, them = ("row has", "it") if silent == 1 else ("rows have", "them")
-        whose = "its" if silent == 1 else "their"
-        raise BadInput(f"{silent} {rows} no target: all {whose} targets are {NOT_ASKED}; leave {them} out")
+        raise BadInput(f"leave out {count(silent, 'row')} without a target, where all targets are {NOT_ASKED}")
     outside = targets[(targets != NOT_ASKED) & ((targets < 0) | (targets >= outputs.shape[-1]))]
     if strict and len(outside):
         raise BadInput(

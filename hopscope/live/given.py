@@ -113,6 +113,7 @@ class Given(Task):
         "perfect, give floor= and best_accuracy="
     )
     option = "settings=Discovery({}=...)"
+    hop_names = ("answer",)
 
     def __init__(self, data: Data, outputs: Tensor, settings: Discovery):
         object.__setattr__(self, "data", data)
@@ -142,10 +143,6 @@ class Given(Task):
         return slice_of(self.data.at)
 
     @property
-    def hop_names(self) -> tuple[str, ...]:
-        return ("answer",)
-
-    @property
     def floor(self) -> float:  # type: ignore[override]
         return self.data.floor
 
@@ -162,10 +159,6 @@ class Given(Task):
     def solved_below(self) -> float:
         """95 % of the way from chance to the floor (ours)."""
         return self.floor + 0.05 * (self.chance - self.floor)
-
-    @property
-    def model_threshold(self) -> float:
-        return self.solved_below
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         return {"row": self.deck.deal(n, generator.initial_seed()).to(self.data.inputs.device)}

@@ -8,10 +8,9 @@ need no support here, because the module applies them before or after its softma
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +35,7 @@ class BorrowedShape(Shape):
 
     Attributes:
         d_model: width of the stream; where only patterns are seen, 64 per head.
-        sums_to_one: whether rows of its patterns sum to 1; with a sink they do not.
+        normalised: whether rows of its patterns sum to 1; with a sink they do not.
     """
 
     n_layers: int = 0  # type: ignore[misc]
@@ -44,11 +43,7 @@ class BorrowedShape(Shape):
     d_model: int = 0  # type: ignore[misc]
     mlp: bool = True  # type: ignore[misc]
     causal: bool = True  # type: ignore[misc]
-    sums_to_one: bool = True
-
-    @property
-    def normalised(self) -> bool:
-        return self.sums_to_one
+    normalised: bool = True  # type: ignore[misc]
 
     def build(self, task: Any, generator: torch.Generator | None = None) -> Model:
         """Raises BadInput: hopscope cannot build such a model."""
@@ -187,7 +182,7 @@ class Wrapped(Model):
         causal = all(not bool(one.triu(1).any()) for one in patterns.values())
         whole = all(bool(torch.allclose(one.sum(-1).float(), torch.ones(()), atol=1e-2)) for one in patterns.values())
         heads = first.shape[1]
-        return BorrowedShape(len(names), heads, self.width(some, heads), causal=causal, sums_to_one=whole)
+        return BorrowedShape(len(names), heads, self.width(some, heads), causal=causal, normalised=whole)
 
     @torch.no_grad()
     def find_stream(self, some: Tensor, outputs: Tensor) -> None:
@@ -210,7 +205,7 @@ class Wrapped(Model):
         if not off <= bound or turned > bound:
             self.stream, self.unstreamed = None, "the last sum that was seen does not determine the outputs"
             return
-        self.architecture = dataclasses.replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
+        self.architecture = replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
 
     def sums(self, some: Tensor, replace: Replacements) -> Listing:
         """The sums of a pass under replacements."""

@@ -1,5 +1,3 @@
 """Measures: a few numbers that describe a model on a batch. One function per file, with the file's name."""
 
-from hopscope.measures.base import Observation, observe
-
-__all__ = ["Observation", "observe"]
+from hopscope.measures.base import Observation as Observation, observe as observe

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.core import catalogue
@@ -64,6 +64,13 @@ class Observation:
             for head, pattern in enumerate(self.cache["pattern", layer].unbind(1)):
                 patterns.append((f"L{layer}H{head}", pattern))
         return patterns
+
+    def attention_on(self, wanted: Bool[Tensor, "batch query key"]) -> dict[str, float]:
+        """Mean attention (0–1) of every head to these keys, over the queries that have one; empty if none has."""
+        rows = wanted.any(-1)
+        if not rows.any():
+            return {}
+        return {name: float(torch.where(wanted, p, 0).sum(-1)[rows].mean()) for name, p in self.patterns()}
 
 
 def observe(model: Model, batch: Batch) -> Observation:

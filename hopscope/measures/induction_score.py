@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from hopscope.measures.base import Observation, attention, roles
 
 RANGE = (0.0, 1.0)
@@ -16,8 +14,4 @@ def induction_score(seen: Observation) -> dict[str, float]:
     This is the signature of an induction head, in terms of the task's roles. Empty if no query of the batch has such a
     value.
     """
-    wanted = seen.batch.roles.pairs("query", "value[1]", "same")  # batch query key
-    rows = wanted.any(-1)
-    if not rows.any():
-        return {}
-    return {name: float(torch.where(wanted, p, 0).sum(-1)[rows].mean()) for name, p in seen.patterns()}
+    return seen.attention_on(seen.batch.roles.pairs("query", "value[1]", "same"))

@@ -19,11 +19,7 @@ def prefix_score(seen: Observation) -> dict[str, float]:
     Unlike the induction score it depends on the symbols, not on roles: it covers every position whose symbol occurred
     before. Empty if there is none, as always in a retrieval task.
     """
-    wanted = follows_same_symbol(seen.batch)
-    rows = wanted.any(-1)
-    if not rows.any():
-        return {}
-    return {name: float(torch.where(wanted, p, 0).sum(-1)[rows].mean()) for name, p in seen.patterns()}
+    return seen.attention_on(follows_same_symbol(seen.batch))
 
 
 def follows_same_symbol(batch: Batch) -> Bool[Tensor, "batch position position"]:

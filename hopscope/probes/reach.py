@@ -24,7 +24,7 @@ A piece that is decoded is present. One that is not may still be present in a fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from jaxtyping import Float
@@ -82,19 +82,27 @@ def probe(
         raise BadInput(f"probes know the pieces of plain retrieval alone; got {getattr(task, 'name', lambda: task)()}")
     if min(n_train, n_select, n_test) < 2:
         raise BadInput(f"every set must have at least 2 sequences; got {n_train}, {n_select} and {n_test}")
-    fitted = moments(model, task, n_train, seed, "train", shuffled)
-    chosen = moments(model, task, n_select, seed, "select", shuffled)
+    sizes = {"train": n_train, "select": n_select, "test": n_test}
+    _, score = fitted(model, task, sizes, seed, shuffled)
+    return score.table(task, model.architecture.causal, tests)
+
+
+def fitted(
+    model: Model, task: Retrieval, sizes: Mapping[str, int], seed: int, shuffled: bool = False
+) -> tuple[list[list[Probe]], Tally]:
+    """The probe of every stream and place, and their answers; `sizes` are sequences to `train`, `select` and `test`."""
+    train, select = (moments(model, task, sizes[use], seed, use, shuffled) for use in ("train", "select"))
     probes = [
-        [Probe.fit(train, select, task.d_symbol) for train, select in zip(*places, strict=True)]
-        for places in zip(fitted, chosen, strict=True)
+        [Probe.fit(*pair, task.d_symbol) for pair in zip(*places, strict=True)]
+        for places in zip(train, select, strict=True)
     ]
     score = Tally(len(probes), 2 * task.n_hops + 1)
-    for streams, pieces in seen(model, task, n_test, seed, "test", shuffled):
+    for streams, pieces in seen(model, task, sizes["test"], seed, "test", shuffled):
         score.n += len(pieces.right)
         for layer, stream in enumerate(streams):
             for place, of_place in enumerate(probes[layer]):
                 score.add(layer, place, of_place, at(stream, pieces, place), pieces)
-    return score.table(task, model.architecture.causal, tests)
+    return probes, score
 
 
 def seen(

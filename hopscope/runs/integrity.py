@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("claims.json", "figure.svg", "figure.png"), REDRAW),
     **dict.fromkeys(("circuit.json", "edges.json", "nodes.json", "hypotheses.jsonl"), CIRCUIT),
     **dict.fromkeys(("emergence.json", "emergence.csv"), EMERGE),
-    **dict.fromkeys(("transformer-lens", "neuronpedia", "eap-ig"), EXPORT),
+    **dict.fromkeys(("transformer-lens", "neuronpedia"), EXPORT),
     "pictures": "'hopscope draw', 'circuit' or 'emerge' makes it anew",
     MANIFEST: f"{COPY} delete it and take the files as they are, unverified",
     "run": f"{COPY} delete the folder and make the run again",
@@ -49,7 +49,7 @@ class Checked:
     """The result of checking a folder.
 
     Attributes:
-        path: the folder.
+        folder: that was checked.
         kind: `run`, `work` (of an experiment without training), `results`, or other `files` with a manifest.
         state: `whole`; `unverified` if files that matter are in no manifest; `unfinished`; or `damaged`.
         files: how many files were read and found intact.
@@ -57,7 +57,7 @@ class Checked:
         faults: one sentence per damaged file: what is wrong, what was expected, and what to do.
     """
 
-    path: Path
+    folder: Path
     kind: Kind
     state: State
     files: int
@@ -194,9 +194,8 @@ def damages_of_run(
 
 def damages_of_rows(run: Run) -> Damages:
     """What is wrong with a run's rows, sessions and report."""
-    path = run.path / "metrics.jsonl"
-    if (damage := found_by(lambda: check_rows(path, parse_lines(path, run_file(run, "metrics.jsonl"))))) is not None:
-        yield path, damage
+    if (damage := found_by(lambda: check_rows(run))) is not None:
+        yield run.path / "metrics.jsonl", damage
     for name in ("sessions.jsonl", *(["report.json"] if run.done else [])):
         parse = parse_json if name.endswith(".json") else parse_lines
         if (damage := found_by(lambda: parse(run.path / name, run_file(run, name)))) is not None:  # noqa: B023
@@ -205,9 +204,7 @@ def damages_of_rows(run: Run) -> Damages:
 
 def damage_of_rows(run: Run) -> Damaged | None:
     """What is wrong with a run's rows: in themselves, or compared with what its newest checkpoint saw."""
-    path = run.path / "metrics.jsonl"
-    parsed = found_by(lambda: check_rows(path, parse_lines(path, run_file(run, path.name))))
-    return parsed or (found_by(lambda: check_course(run, run.step)) if run.steps else None)
+    return found_by(lambda: check_rows(run)) or (found_by(lambda: check_course(run, run.step)) if run.steps else None)
 
 
 def run_file(run: Run, name: str) -> bytes:
@@ -215,10 +212,10 @@ def run_file(run: Run, name: str) -> bytes:
     return read_file(run.path / name) if run.done or (run.path / name).exists() else b""
 
 
-def check_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Raise Damaged unless these can be a run's rows: rising steps, each with its losses."""
-    before = -1
-    for number, row in enumerate(rows, 1):
+def check_rows(run: Run) -> None:
+    """Raise Damaged unless a run's rows can be ones: rising steps, each with its losses."""
+    path, before = run.path / "metrics.jsonl", -1
+    for number, row in enumerate(parse_lines(path, run_file(run, path.name)), 1):
         step, hops = row.get("step"), row.get("hop_losses")
         losses = [row.get("val_loss"), *(hops.values() if isinstance(hops, dict) else [None])]
         if type(step) is not int or not all(isinstance(loss, int | float) for loss in losses):

@@ -27,10 +27,6 @@ LEAST_PROBABILITY = 1e-30
 class SourceTask(TokenTask):
     """Tokens from a random source; the next token is asked, as the single hop `next`."""
 
-    @property
-    def d_output(self) -> int:
-        return self.n_logits
-
     hop_names = ("next",)
 
     @abstractmethod

@@ -110,11 +110,6 @@ class HopK(OneAnswerTask):
         hop = torch.arange(self.n_hops + 1, device=answers.device)
         return torch.where(draw["hops"][:, :, None] == hop, answers[..., None], NOT_ASKED)
 
-    def loss(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
-        """The mean over all positions, so that each sequence has the same weight whatever it asks."""
-        asked = targets.amax(-1)  # NOT_ASKED is negative, so this is the one answer
-        return torch.nn.functional.cross_entropy(outputs.float().flatten(0, 1), asked.flatten())
-
     def correct(self, outputs: Tensor, batch) -> Tensor:  # type: ignore[no-untyped-def]
         answers = batch.targets.amax(-1)
         defined = answers != self.undefined

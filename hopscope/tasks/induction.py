@@ -42,6 +42,7 @@ class Induction(TokenTask):
 
     query_positions = slice(-1, None)
     hop_names = ("x1",)
+    asked_hops = slice(0, 1)
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -86,7 +87,3 @@ class Induction(TokenTask):
         tokens = [f"t{token}" for token in self.inputs({k: v[row : row + 1] for k, v in draw.items()})[0].tolist()]
         facts = (Fact((first,), second) for first, second in pairwise(tokens[:-1]))
         return Problem(tuple(facts), (tokens[-1],))
-
-    @property
-    def asked_hops(self) -> slice:
-        return slice(0, 1)

@@ -41,6 +41,7 @@ class LastSuccessor(TokenTask):
     d_vocab: int = setting(256, "number of different tokens (paper: 8000)", low=2, high=65536)  # type: ignore[assignment]
 
     hop_names = ("x1",)
+    asked_hops = slice(0, 1)
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
@@ -111,10 +112,6 @@ class LastSuccessor(TokenTask):
         followers = self.followers(draw)[row].tolist()
         facts = (Fact((names[place],), names[to]) for place, to in enumerate(followers) if to >= 0)
         return Problem(tuple(facts), tuple(names))
-
-    @property
-    def asked_hops(self) -> slice:
-        return slice(0, 1)
 
     def names(self, draw: Draw, row: int) -> list[str]:
         """`t17@3` for token 17 at place 3."""

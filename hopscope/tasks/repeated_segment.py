@@ -69,6 +69,7 @@ class RepeatedSegment(OneAnswerTask):
             raise BadInput(f"d-vocab must be above 4 for two_level frequencies; got {self.d_vocab}")
 
     query_positions = slice(0, -1)
+    asked_hops = slice(0, 1)
 
     @property
     def hop_names(self) -> tuple[str, ...]:
@@ -190,10 +191,6 @@ class RepeatedSegment(OneAnswerTask):
         asked = [place + 1 - second for place, here in enumerate(self.copied(draw)[row].tolist()) if here]
         queries = tuple(names[first + offset - 1] for offset in asked)
         return Problem(tuple(Fact((names[first + k - 1],), names[first + k]) for k in asked), queries)
-
-    @property
-    def asked_hops(self) -> slice:
-        return slice(0, 1)
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return {f"t{token}@{place}": token for place, token in enumerate(draw["tokens"][row])}

@@ -6,8 +6,7 @@ The timed steps are a run's (`hopscope.training.trainer`), on fresh data. Nothin
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -40,10 +39,6 @@ class Estimate:
     steps: int
     step_seconds: float
     seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def rehearse(config: Config, done: int = 0, device: str = "auto", threads: int | None = None) -> Estimate:

@@ -15,9 +15,7 @@ from hopscope.circuits.components.graph import component_edges, component_nodes,
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.export.formats import component_graph, to_eap_ig
 from hopscope.circuits.losses import Loss
-from hopscope.circuits.units import Row
 from hopscope.drawing.views import views
-from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
 from hopscope.tasks.retrieval import Retrieval
@@ -179,14 +177,3 @@ def test_views_tell_what_replacing_each_row_costs(seen):
         (view.rule != "unused") == ((view.row.layer, view.row.head, view.row.query) in used) for view in shown.rows
     )
     assert all(view.loss < 0.01 for view in shown.rows)  # by hand is what it does, and what is unused does not matter
-
-
-def test_rows_by_hand_may_be_given(seen):
-    evaluator, found = seen
-    last = found.paths[-1].path
-    row = Row(last.layer, last.head, last.query)
-    even = null("uniform", evaluator.ground.sees).expand(8, -1, -1)
-    shown = views(evaluator, found, rows={row: even})
-    at = evaluator.ground.holders("query")[0]
-    assert torch.allclose(shown.by_hand[row.layer, 0, row.head][at], even[0][at])
-    assert next(view.loss for view in shown.rows if view.row == row) > 0.1

@@ -43,7 +43,7 @@ def test_runs_are_listed_and_filtered(runs, capsys):
     assert listed(capsys, "--where", "seed=1", "--where", "steps=6") == {"c"} == listed(capsys, "runs/c")
     assert listed(capsys, "--where", "seed=7") == set()
     assert (
-        main(["runs", "--where", "sed=1"]) == 2 and "has a setting sed; did you mean seed?" in capsys.readouterr().err
+        main(["runs", "--where", "sed=1"]) == 2 and "has a setting sed; did you mean 'seed'?" in capsys.readouterr().err
     )
     assert main(["runs", "--where", "zzz=1"]) == 2 and "has a setting zzz; 'hopscope show" in capsys.readouterr().err
     assert main(["runs", "--where", "seed"]) == 2 and "such as seed=0" in capsys.readouterr().err

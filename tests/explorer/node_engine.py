@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path as File
 from tempfile import mkdtemp
@@ -84,7 +85,7 @@ def case(
     return {
         "plain": False,
         "shape": shape(model, batch),
-        "scoring": rule.as_dict(),
+        "scoring": asdict(rule),
         "weights": {name: coded(value.half() if half else value) for name, value in model.state_dict().items()},
         "batch": sequences(batch),
         "asks": list(asks),

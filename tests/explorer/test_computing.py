@@ -160,9 +160,9 @@ def test_a_path_that_is_not_there_is_bad_input(computer):
 
 
 def test_only_a_few_models_are_kept(computer):
-    for step in (0, 60, 80, 100, 120, 140):
-        computer.model(step)
-    assert list(computer.models) == [80, 100, 120, 140]
+    models = {step: computer.model(step) for step in (0, 60, 80, 100, 120, 140)}
+    assert all(computer.model(step) is models[step] for step in (140, 120, 100, 80))
+    assert computer.model(60) is not models[60]
 
 
 def test_the_words_are_told_in_the_bundle():

@@ -709,7 +709,7 @@ ERRORS = {
     "no dimensions": (lambda i, t: {"targets": torch.tensor(1)}, "a row of targets for each row of inputs"),
     "nothing asked": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, NOT_ASKED, t)},
-        "1 row has no target: all its targets are -100; leave it out",
+        "leave out 1 row without a target, where all targets are -100",
     ),
     "targets later": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, V + 3, t)},

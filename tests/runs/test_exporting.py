@@ -75,7 +75,7 @@ def test_a_strangers_files_are_not_replaced(tmp_path, capsys):
     assert "is no export of hopscope" in capsys.readouterr().err
     assert [path.name for path in place.iterdir()] == ["config.json"] and "gpt2" in (place / "config.json").read_text()
     (place / "graph.json").write_text('{"cfg": {}}')
-    assert main(["export", str(run), "--to", "eap-ig", "--out", str(place)]) == 2
+    assert main(["export", str(run), "--to", "neuronpedia", "--out", str(place)]) == 2
     (tmp_path / "folder" / "weights.safetensors").mkdir(parents=True)
     assert main(["export", str(run), "--to", "transformer-lens", "--out", str(tmp_path / "folder")]) == 2
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["weights.safetensors"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core.intervals import wilson_of_mean
 from hopscope.core.seeds import generator
@@ -14,7 +13,6 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.further import further
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.training.loop import train
 from hopscope.training.trainer import Trainer
 
 TASK = Retrieval(n_hops=2, n_chains=2, curriculum="mixture")
@@ -71,11 +69,3 @@ def test_what_cannot_be_asked_is_told_in_a_sentence():
         Config(HopK(), SHAPE, TRAINING)
     with pytest.raises(BadInput, match="hop-every 1 needs 4 layers; got 3"):
         Config(TASK.but(n_hops=3), SHAPE, TRAINING)
-
-
-def test_show_asks_for_more_hops(tmp_path, capsys):
-    train(Config(TASK, SHAPE, TRAINING), tmp_path / "run")
-    assert main(["show", str(tmp_path / "run"), "--hops", "4", "--loops", "5"]) == 0
-    told = capsys.readouterr().out
-    assert "2 chains, layers run 5 times" in told and told.count("%") == 3 * 4 + 1
-    assert main(["show", str(tmp_path / "run"), "--loops", "5"]) == 2

@@ -36,7 +36,6 @@ from hopscope.cli.options import (
 )
 from hopscope.core.memory import memory_free
 from hopscope.core.places import check_out
-from hopscope.core.settings import BadInput
 from hopscope.core.storage import make_folder, write_file
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import duration
@@ -110,9 +109,8 @@ def command(
 ) -> None:
     """Search, store, draw and print."""
     if unit != "paths":
-        check_unit(unit, open_it, program)
         alone = {setting.name for setting in fields(Discovery)} - {setting.name for setting in fields(Components)}
-        refuse_beside("is for --unit paths", "seeds", *sorted(alone))
+        refuse_beside("is for --unit paths", "seeds", "open_it", "program", *sorted(alone))
         run_components(folder, step, out, dry_run, as_json, {**given, "unit": unit})
         return
     settings, source, place = pick(Discovery, given), load(folder), out or place_for(folder, "circuit")
@@ -136,14 +134,6 @@ def command(
         write_program(program, source, source.model if step is None else source.at(step), found.circuit)
     if open_it:
         show_page(next(file for files, _ in found.files for file in files if file.suffix == ".html"))
-
-
-def check_unit(unit: str, open_it: bool, program: Path | None) -> None:
-    """Raise BadInput if an option applies only to `--unit paths`."""
-    if open_it:
-        raise BadInput(f"--open is for --unit paths; a search of {unit} makes no page")
-    if program:
-        raise BadInput(f"--program is for --unit paths; a search of {unit} does not say where heads attend")
 
 
 def write_program(file: Path, source: Run, model: Model, circuit: Circuit) -> None:

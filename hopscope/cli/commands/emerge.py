@@ -22,8 +22,8 @@ from hopscope.emergence.onset import Onset
 from hopscope.emergence.order import Agreement, agreement
 from hopscope.emergence.record import strong_paths
 from hopscope.emergence.refine import refine
-from hopscope.emergence.track import Emergence, Followed, follow_all
-from hopscope.emergence.words import chain, ended, when
+from hopscope.emergence.track import Emergence, follow_all
+from hopscope.emergence.words import lines
 from hopscope.problem import paths
 from hopscope.problem.relations import Relations
 from hopscope.runs.demand import check_search
@@ -157,31 +157,15 @@ def store(
 
 
 def tell(found: Sequence[Emergence], order: Agreement, first: Agreement) -> None:
-    """Print a table per run, then the order of emergence."""
+    """Print the onsets of each run, then the order of emergence over several."""
     out = console()
     for emergence in found:
         out.print(tinted(f"{emergence.run}: onsets in steps (95 %), by attention, change point and cost", "bold"))
-        for path in emergence.ordered:
-            out.print(path_lines(path))
-        hops = ", ".join(f"{hop} {when(learnt)}" for hop, learnt in emergence.learnt.items())
-        out.print(f"hops learnt at {hops}")
-        if len(found) == 1:
-            out.print(f"order: {chain(emergence.ordered)}")
-        out.print()
+        out.print("\n".join(lines(emergence)) + "\n")
     if order.runs > 1:
         tell_order([emergence.first_events for emergence in found], first, "first path of each kind")
         if order.events != first.events:
             tell_order([emergence.events for emergence in found], order, "all paths, by rank in layer order")
-
-
-def path_lines(f: Followed) -> str:
-    """A path with its final attention, the cost of silencing it, and its onsets."""
-    change = ended(f.change.step, f.change.low, f.change.high) if f.change else "none"
-    causal = f", causal {when(f.cost.causal.onset)}" if f.cost else ""
-    about = [f"attention {f.strength[-1]:.2f}", *([f"costs {f.cost.causal.effect:+.3f}"] if f.cost else [])]
-    about += [f"serves {f.hop}"] if f.hop else []
-    about += [] if f.lead is None else [f"leads by {round(f.lead):+d}"]
-    return f"{f.path}  ({', '.join(about)})\n    above 0.5 {when(f.onset)}, change {change}{causal}"
 
 
 def tell_order(runs: Sequence[Mapping[str, Onset]], order: Agreement, what: str) -> None:

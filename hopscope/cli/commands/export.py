@@ -48,17 +48,6 @@ def to_neuronpedia(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
     return {"graph.json": json.dumps(graph, allow_nan=False).encode()}, words
 
 
-def to_eap_ig(run: Run, place: Path) -> tuple[dict[str, bytes], str]:
-    """The circuit of edges, with the measured effect of every edge."""
-    from hopscope.circuits.components.search import find_components
-    from hopscope.circuits.export.formats import eap_ig_json, graph_of
-
-    found = find_components(run.model, run.task, watch=watch)
-    text = eap_ig_json(graph_of(found, run.model.architecture), {"edges": {**found.protocol, "verdict": found.verdict}})
-    words = f"the circuit of edges, as EAP-IG and MIB read it (verdict: {found.verdict}; {found.reason})"
-    return {"graph.json": text.encode()}, words
-
-
 class Format(NamedTuple):
     """The format of a tool.
 
@@ -74,7 +63,6 @@ class Format(NamedTuple):
 FORMATS = {
     "transformer-lens": Format(LENS, to_transformer_lens),
     "neuronpedia": Format(GRAPH, to_neuronpedia),
-    "eap-ig": Format(GRAPH, to_eap_ig),
 }
 
 
@@ -121,7 +109,7 @@ def write(run: Run, place: Path, files: Mapping[str, bytes], names: Sequence[str
     "tool",
     required=True,
     type=click.Choice(list(FORMATS)),
-    help="transformer-lens: the model; neuronpedia: its circuit as an attribution graph; eap-ig: its circuit of edges.",
+    help="transformer-lens: the model; neuronpedia: its circuit as an attribution graph.",
 )
 @out_option("Where to write; default a folder of the tool's name in DIR.", "OUT")
 def command(folder: Path, tool: str, out: Path | None) -> None:

@@ -136,11 +136,7 @@ def tell_claims(claims: Iterable[dict[str, Any]]) -> None:
     out = console()
     for row in claims:
         verdict, (low, high) = row["verdict"], map(show, row["spread"])
-        where = (
-            f"{row['experiment']}, {row['section']}, {row['scale']}"
-            if row["section"]
-            else f"{row['experiment']}, {row['scale']}"
-        )
+        where = ", ".join(filter(None, (row["experiment"], row["section"], row["scale"])))
         said = beside(verdict, f"{row['sentence']} [{where}]", out.width, 11)
         out.print(tinted(verdict, COLOURS.get(verdict, "")), said.removeprefix(verdict), sep="")
         out.print(f"{'':11}{show(row['number'])} ({low} to {high}), n = {row['n']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 
 from hopscope.cli.options import PATH, as_json, console, print_json, say
 from hopscope.core.places import kind_of
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, guess
 from hopscope.core.wording import count
 
 if TYPE_CHECKING:
@@ -87,9 +86,8 @@ def check_known(runs: Sequence[Run], conditions: Sequence[tuple[str, str]]) -> N
     names = {name for run in runs for name in known_settings(run)}
     for name, _ in conditions:
         if names and name not in names:
-            near = get_close_matches(name, names, 1)
-            guess = f"did you mean {near[0]}?" if near else "'hopscope show DIR' lists a run's"
-            raise BadInput(f"no run there has a setting {name}; {guess}")
+            hint = guess(name, names) or "; 'hopscope show DIR' lists a run's"
+            raise BadInput(f"no run there has a setting {name}{hint}")
 
 
 def fits(run: Run, condition: tuple[str, str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,13 +12,11 @@ from hopscope.circuits.text_drawing import drawing
 from hopscope.circuits.units import Row, Unit
 from hopscope.cli.options import UNVERIFIED, as_json, console, print_json, run_folder, say
 from hopscope.configuration.config import Config
-from hopscope.core.settings import BadInput
 from hopscope.core.terminal import tinted
 from hopscope.core.wording import count, duration
 from hopscope.emergence.record import stored_paths
 from hopscope.models.transformer import Architecture
 from hopscope.runs.collapse import collapse
-from hopscope.runs.further import further
 from hopscope.runs.generation import generate as write
 from hopscope.runs.run import Run, load
 from hopscope.tasks.base import Task
@@ -34,32 +32,12 @@ VERIFIED = "the small ones match manifest.json ('hopscope verify' also checks we
 )
 @click.option("--prompt", default="\n", help="With --generate: what it writes on; default a new line.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="With --generate: which text.")
-@click.option("--hops", type=click.IntRange(1, 256), help="Ask for 1 to so many hops instead, more than in training.")
-@click.option("--loops", type=click.IntRange(1, 1024), help="With --hops: how often layers run; default as trained.")
-@click.option("--chains", type=click.IntRange(1, 256), help="With --hops: of so many chains; default as trained.")
 @as_json
-def command(
-    folder: Path,
-    generate: int | None,
-    prompt: str,
-    seed: int,
-    hops: int | None,
-    loops: int | None,
-    chains: int | None,
-    as_json: bool,
-) -> None:
+def command(folder: Path, generate: int | None, prompt: str, seed: int, as_json: bool) -> None:
     """Summarise the run in DIR: its task and settings, its progress, and its losses."""
     run = load(folder)
-    if hops is None and (loops or chains):
-        raise BadInput("--loops and --chains go with --hops")
-    if hops is not None and generate:
-        raise BadInput("--generate and --hops ask for two things; give one of them")
     if generate:
         say(write(run, generate, prompt, seed))
-    elif hops is not None:
-        times = loops or int(getattr(run.config.model, "loops", 1))
-        rows = list(further(run.model, run.task, range(1, hops + 1), [times], chains or 0))
-        print_json(rows) if as_json else console().print(further_table(rows))
     elif as_json:
         print_json(run.summary())
     else:
@@ -87,16 +65,6 @@ def describe(run: Run, circuit: bool = False) -> None:
     if not summary["bit_exact"]:
         out.print(f"not bit-exact: it was resumed under other {', '.join(sorted(run.changed))} (sessions.jsonl)")
     print_settings(run.config)
-
-
-def further_table(rows: Sequence[Mapping[str, float]]) -> Table:
-    """Accuracy by hops asked, with its interval."""
-    table = Table(title=f"{rows[0]['chains']} chains, layers run {count(int(rows[0]['loops']), 'time')}", box=None)
-    for column in ("hops", "right symbol", "95 % interval"):
-        table.add_column(column, justify="right")
-    for row in rows:
-        table.add_row(str(row["hops"]), f"{row['accuracy']:.1%}", f"{row['low']:.1%} to {row['high']:.1%}")
-    return table
 
 
 def learnt(losses: Mapping[str, float | None], task: Task) -> str:

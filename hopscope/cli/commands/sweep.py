@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ def command(
         reproduce.estimate([name], scale, runs, folder, at_once, as_json)
         return
     how: dict[str, Any] = {"runs": runs, "results": folder, "budget": until, "device": device}
-    with Counter(name) as watch:
+    with counter(name) as watch:
         if engine == "stacked":
             outcome = stacked(name, scale, watch=watch, **how)
         else:
@@ -126,29 +127,22 @@ def split(parameter: str) -> tuple[str, str]:
 
 def be_worker(name: str, scale: str, runs: Path, results: Path, device: str, driver: int) -> None:
     """Work until no run is left, or the driving process has ended."""
-    try:
+    with suppress(Stopped):
         work(name, scale, runs, results, lambda: os.getppid() != driver, device=device, threads=1)
-    except Stopped:
-        return
 
 
-class Counter:
+@contextmanager
+def counter(name: str) -> Iterator[Callable[[int, int], None]]:
     """Shows the number of finished runs on stderr: as a bar on a terminal, else as a line for each run."""
+    shown = -1
+    with counting_bar() as bar:
+        task = bar.add_task(name, total=None)
 
-    def __init__(self, name: str):
-        self.name, self.done = name, -1
-        self.bar = counting_bar()
-        self.task = self.bar.add_task(name, total=None)
+        def watch(done: int, of: int) -> None:
+            nonlocal shown
+            bar.update(task, completed=done, total=of)
+            if done != shown and shows_progress() and bar.disable:
+                bar.console.print(f"{name}: {done} of {count(of, 'run')} done")
+            shown = done
 
-    def __enter__(self) -> Counter:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def __call__(self, done: int, of: int) -> None:
-        self.bar.update(self.task, completed=done, total=of)
-        if done != self.done and shows_progress() and self.bar.disable:
-            self.bar.console.print(f"{self.name}: {done} of {count(of, 'run')} done")
-        self.done = done
+        yield watch

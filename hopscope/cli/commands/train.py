@@ -133,7 +133,7 @@ def estimate(config: Config, folder: Path, given: dict[str, Any]) -> None:
         found = rehearse(config, begun.step if begun else 0, given["device"], given["threads"])
     if given["as_json"]:
         about = {"run": str(folder), "identity": config.identity, "config": config.as_dict(), "prior": prior_of(config)}
-        print_json({**about, **found.as_dict()})
+        print_json({**about, **dataclasses.asdict(found)})
         return
     say(f"{folder}: {found.parameters:,} parameters" + (f", at step {begun.step}" if begun else ""))
     print_settings(config)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -46,9 +47,9 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
         checked = [check(folder, watch) for folder in found]
     for index, one in enumerate(checked):
         if write and one.state == "unverified":
-            vouch(one.path)
-            checked[index] = check(one.path)
-    print_json([as_value(one) for one in checked]) if as_json else tell(checked)
+            vouch(one.folder)
+            checked[index] = check(one.folder)
+    print_json([asdict(one) | {"folder": str(one.folder)} for one in checked]) if as_json else tell(checked)
     if any(one.faults for one in checked):
         click.get_current_context().exit(2)
 
@@ -58,22 +59,10 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def as_value(one: Checked) -> dict[str, Any]:
-    """A folder as --json prints it."""
-    return {
-        "folder": str(one.path),
-        "kind": one.kind,
-        "state": one.state,
-        "files": one.files,
-        "unverified": list(one.unverified),
-        "faults": list(one.faults),
-    }
-
-
 def tell(checked: list[Checked]) -> None:
     """Print a line per folder, and one per fault."""
     for one in checked:
-        say(f"{one.path}: {one.state}, {count(one.files, 'file')} as written{without_manifest(one)}")
+        say(f"{one.folder}: {one.state}, {count(one.files, 'file')} as written{without_manifest(one)}")
         for fault in one.faults:
             say(f"  {fault}")
     faults = sum(len(one.faults) for one in checked)

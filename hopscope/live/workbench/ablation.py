@@ -6,19 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.circuits.changes import Silenced
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.interventions.parts import Part
-from hopscope.live.borrowed import borrowed
 from hopscope.live.checks import Naming, roles_of
 from hopscope.live.given import slice_of
 from hopscope.live.workbench.attention import suggested
-from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, largest, mean_of
+from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, largest, mean_of, studied
 from hopscope.live.workbench.patching import batch_of
-from hopscope.models.base import at_rest
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 
@@ -66,10 +65,9 @@ def ablation(
         raise BadInput("name what to ablate in a list, such as ['L1H0', 'm0', 'L1H0 query->same-token']")
     if roles is None and any("[" in str(one) for one in what):
         roles = suggested(inputs, at=at)
-    lent = borrowed(model, inputs)
-    with at_rest(lent):
-        subject = Subject(lent, inputs, at, metric)
-        ground = Ground(batch_of(subject, roles_of(roles, subject.inputs, slice_of(subject.at))), lent.architecture)
+    with studied(model, inputs, at, metric) as subject:
+        found = roles_of(roles, subject.inputs, slice_of(subject.at))
+        ground = Ground(batch_of(subject, found), subject.model.architecture)
         changes = {str(one): change_of(subject, one, NULLS[null], ground) for one in what}
         begin = subject.values()
         rows = [{"ablated": "nothing", **mean_of(begin), "change": 0.0}]
@@ -135,8 +133,6 @@ def after(one: Callable[[Tensor], Tensor], two: Callable[[Tensor], Tensor]) -> C
 
 def shown(rows: list[dict[str, Any]], null: str) -> Shown:
     """The result from the rows of its table."""
-    from pandas import DataFrame
-
     table = DataFrame(rows)
 
     def draw() -> Any:

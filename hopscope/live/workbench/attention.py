@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.live.borrowed import borrowed
 from hopscope.live.checks import Naming, check_at, roles_of
 from hopscope.live.given import slice_of
-from hopscope.live.workbench.base import Shown, Subject
-from hopscope.models.base import at_rest
+from hopscope.live.workbench.base import Shown, studied
 from hopscope.problem.relations import relations
 from hopscope.problem.roles import RELATIONS, Roles
 
@@ -39,16 +38,16 @@ def attention(model: Any, inputs: Tensor, *, roles: Naming | Roles | None = None
     Raises:
         BadInput: an argument does not fit.
     """
-    lent = borrowed(model, inputs)
-    subject, named = Subject(lent, inputs, at), "named"
+    named = "named"
     if roles is None:
         try:
             roles, named = suggested(inputs, at=at), "suggested by tokens"
         except BadInput:
             named = "relations between positions"
-    found = roles_of(roles, subject.inputs, slice_of(subject.at)) or relations(subject.inputs, slice_of(subject.at))
-    names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(subject.n_layers)]
-    with at_rest(lent):
+    with studied(model, inputs, at) as subject:
+        answer = slice_of(subject.at)
+        found = roles_of(roles, subject.inputs, answer) or relations(subject.inputs, answer)
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(subject.n_layers)]
         patterns = subject.activations(*names)
     strengths = torch.stack([found.strengths(patterns[name].float()) for name in names]).cpu()
     return shown(strengths, found, named)
@@ -56,7 +55,6 @@ def attention(model: Any, inputs: Tensor, *, roles: Naming | Roles | None = None
 
 def shown(strengths: Tensor, roles: Roles, named: str) -> Shown:
     """The result from the mean attention on every path, (layer, relation, head, query role, key role)."""
-    from pandas import DataFrame
 
     def draw() -> Figure:
         from hopscope.drawing.attention_maps import mean_role_attention

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 import torch.nn.functional as F
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.live.borrowed import borrowed
 from hopscope.live.example import token_names
-from hopscope.live.workbench.base import Folded, Shown, Subject, component_picture, largest, mean_of, picked
-from hopscope.models.base import at_rest
+from hopscope.live.workbench.base import Folded, Shown, Subject, component_picture, largest, mean_of, picked, studied
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,9 +44,7 @@ def attribution(model: Any, inputs: Tensor, right: Tensor, wrong: Tensor | None 
     Raises:
         BadInput: an argument does not fit, the model has no stream, or its logits are not linear in the last one.
     """
-    lent = borrowed(model, inputs)
-    with at_rest(lent):
-        subject = Subject(lent, inputs, at)
+    with studied(model, inputs, at) as subject:
         subject.needs("hook_resid_pre", "hook_attn_out", "hook_resid_post")
         outputs, last = subject.outputs().float(), f"blocks.{subject.n_layers - 1}.hook_resid_post"
         stream = subject.activations(last)[last][:, subject.at]
@@ -111,8 +108,6 @@ def written(subject: Subject, layer: int, z: Tensor) -> Folded:
 
 def shown_parts(rows: list[dict[str, Any]], whole: float) -> Shown:
     """The result from the rows of its table, and the mean difference of logits."""
-    from pandas import DataFrame
-
     table = DataFrame(rows)
     total = float(table["mean"].sum())
     words = f"The logits differ by {whole:.4g} on average; the parts add up to {total:.4g}. Largest: " + largest(
@@ -142,16 +137,14 @@ def lens(model: Any, inputs: Tensor, right: Tensor, *, at: int = -1, names: Sequ
     Raises:
         BadInput: an argument does not fit, or the model has no stream.
     """
-    lent = borrowed(model, inputs)
-    with at_rest(lent):
-        subject = Subject(lent, inputs, at)
+    with studied(model, inputs, at) as subject:
         subject.needs("hook_resid_pre", "hook_resid_post")
         last = f"blocks.{subject.n_layers - 1}.hook_resid_post"
         streams = [*(f"blocks.{layer}.hook_resid_pre" for layer in range(subject.n_layers)), last]
         cache, right, rows = subject.activations(*streams), right.to(subject.inputs.device), []
         for number, name in enumerate(streams):
             with torch.no_grad():
-                outputs = lent(subject.inputs, replace={last: cache[name]}).float()
+                outputs = subject.model(subject.inputs, replace={last: cache[name]}).float()
             offset = subject.inputs.shape[1] - outputs.shape[1]  # a model may have outputs at its last position alone
             for place in range(outputs.shape[1]):
                 rows.append({"stream": number, "position": place + offset, **read(outputs[:, place], right)})
@@ -173,8 +166,6 @@ def shown_streams(
     rows: list[dict[str, Any]], at: int, numbers: bool, symbols: Sequence[str], names: Sequence[str] | None
 ) -> Shown:
     """The result from the rows of its table."""
-    from pandas import DataFrame
-
     table = DataFrame(rows).rename(columns={"mean": "score"})
     label = "mean squared error" if numbers else "probability of the right answer"
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path as Files
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.circuits.losses import Loss
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import make_folder, write_file
-from hopscope.live.borrowed import Borrowed
+from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.checks import check_at, one_line
 from hopscope.live.given import shaped, slice_of
+from hopscope.models.base import at_rest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
 
 #: Gives a number for each row of outputs, (row, output).
 Metric = Callable[[Tensor], Tensor]
@@ -169,6 +171,14 @@ class Subject:
             answers, cache = self.model(rows, replace={given: whole}, cache=list(read), at=slice_of(self.at))
             found.append([cache[name][:, self.at] for name in read] or [answers[:, 0]])
         return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+
+@contextmanager
+def studied(model: Any, inputs: Tensor, at: int, metric: Metric | Pair | None = None) -> Iterator[Subject]:
+    """Any model as the subject of a measure, without dropout for a while. Raises BadInput as `Subject`."""
+    lent = borrowed(model, inputs)
+    with at_rest(lent):
+        yield Subject(lent, inputs, at, metric)
 
 
 class Folded:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.circuits.components.graph import ends
 from hopscope.circuits.components.patching import NEEDS, Enough, Patching
 from hopscope.circuits.exam import Discovery
 from hopscope.core.settings import BadInput
-from hopscope.live.borrowed import Borrowed, borrowed
+from hopscope.live.borrowed import Borrowed
 from hopscope.live.given import Data, Given
-from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, component_picture, largest, mean_of
-from hopscope.models.base import Cache, Model, at_rest
+from hopscope.live.workbench.base import Metric, Pair, Shown, Subject, component_picture, largest, mean_of, studied
+from hopscope.models.base import Cache, Model
 from hopscope.problem.roles import Roles
 from hopscope.tasks.base import Batch
 
@@ -52,9 +53,7 @@ def nodes(
     Raises:
         BadInput: an argument does not fit, or the metric is the same on clean and corrupt inputs.
     """
-    lent = borrowed(model, clean)
-    with at_rest(lent):
-        right = Subject(lent, clean, at, metric)
+    with studied(model, clean, at, metric) as right:
         wrong = right.same(corrupt)
         into, of = (wrong, right) if restore else (right, wrong)
         given = of.activations(*(name for layer in range(right.n_layers) for name in names_of(right, layer)))
@@ -103,8 +102,6 @@ def one_head(head: int, given: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def shown_nodes(rows: list[dict[str, Any]], ends: tuple[float, float], restore: bool) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows)
     what = "Corrupt runs, one node clean" if restore else "Clean runs, one node corrupt"
     words = f"{what}: the metric goes from {ends[0]:.3g} towards {ends[1]:.3g}. Shares: {largest(table, 'share')}."
@@ -132,10 +129,8 @@ def edges(model: Any, clean: Tensor, corrupt: Tensor, metric: Metric | Pair, *, 
     Raises:
         BadInput: an argument does not fit; or queries, keys and values of heads, or streams, are not accessible.
     """
-    lent = borrowed(model, clean)
-    with at_rest(lent):
-        subject = Subject(lent, clean, at, metric)
-        other = subject.same(corrupt)
+    with studied(model, clean, at, metric) as subject:
+        lent, other = subject.model, subject.same(corrupt)
         reads_mid = ["hook_resid_mid", "hook_mlp_out"] if lent.architecture.mlp else []
         subject.needs(*NEEDS, "hook_resid_post", *reads_mid)
         early = lent if lent.starts_at_layers else Layered(lent, subject.inputs)
@@ -154,8 +149,6 @@ def edges(model: Any, clean: Tensor, corrupt: Tensor, metric: Metric | Pair, *, 
 
 
 def shown_edges(rows: list[dict[str, Any]], begin: float) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows)
 
     def draw() -> Figure:

@@ -13,13 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.live.borrowed import borrowed
 from hopscope.live.workbench.attribution import written
-from hopscope.live.workbench.base import Folded, Shown, Subject, component_picture
-from hopscope.models.base import at_rest
+from hopscope.live.workbench.base import Folded, Shown, Subject, component_picture, studied
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -113,9 +112,8 @@ def composition(model: Any, inputs: Tensor, *, at: int = -1) -> Shown:
     Raises:
         BadInput: the model has no stream or only one layer, or values or attention outputs are not linear maps.
     """
-    lent = borrowed(model, inputs)
-    with at_rest(lent):
-        weights = Weights.of(Subject(lent, inputs, at))
+    with studied(model, inputs, at) as subject:
+        weights = Weights.of(subject)
     chance = by_chance(weights)
     pairs = [(one, two, part) for two in weights.heads for one in weights.heads if one[0] < two[0] for part in MAPS]
     rows = [(head_name(one), head_name(two), part, weights.composed(one, two, part)) for one, two, part in pairs]
@@ -138,8 +136,6 @@ def head_name(head: tuple[int, int]) -> str:
 
 
 def shown_composition(rows: list[tuple[Any, ...]], chance: float, caveat: str) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows, columns=["earlier", "later", "part", "score", "above"])
 
     def draw() -> Figure:
@@ -180,9 +176,7 @@ def qk_ov(model: Any, inputs: Tensor, *, n_tokens: int | None = None, at: int = 
     Raises:
         BadInput: as `composition`; or inputs are not tokens.
     """
-    lent = borrowed(model, inputs)
-    with at_rest(lent):
-        subject = Subject(lent, inputs, at)
+    with studied(model, inputs, at) as subject:
         if inputs.is_floating_point():
             raise BadInput("QK and OV circuits are between tokens; these inputs are features")
         n = int(inputs.max()) + 1 if n_tokens is None else n_tokens
@@ -224,8 +218,6 @@ def scores_by_head(weights: Weights, embedded: Tensor, unembedded: Tensor) -> It
 
 
 def shown_heads(rows: list[dict[str, Any]], caveat: str) -> Shown:
-    from pandas import DataFrame
-
     table = DataFrame(rows)
 
     def draw() -> Figure:
