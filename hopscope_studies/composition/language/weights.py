@@ -1,8 +1,8 @@
 """What the heads of a language model read and write, from its weights alone; and how well two heads' subspaces match.
 
 The measures are those of `bridge`. Norms' scales are multiplied into the weights that read, and rotary turns averaged
-over the distances at which copies follow each other, so that what is left of W_QK is its part that asks for contents. A
-head's matrices have the width of a head as their rank; their singular vectors are found from the factors.
+over the distances at which copies follow each other. What remains of W_QK is the part that asks for content. A head's
+matrices have the width of a head as their rank, so their singular vectors are found from the factors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def factors(lens: Lens, head: Head) -> dict[str, Tensor]:
 
 
 def turned(lens: Lens, layer: int, queries: Tensor, distances: Sequence[int]) -> Tensor:
-    """Queries turned against keys that stand so many places before, averaged over the distances; d_model d_head."""
+    """Queries turned relative to keys at these distances before them, averaged over the distances; d_model d_head."""
     cos, sin = lens.position_codes(layer, queries[None], torch.tensor([list(distances)]))  # 1 distance d_head
     half = queries.shape[1] // 2
     crossed = torch.cat([-queries[:, half:], queries[:, :half]], 1)
