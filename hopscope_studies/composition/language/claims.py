@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas
 from pandas import DataFrame, Series
 
+from hopscope.core.wording import count
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import of
 
@@ -50,8 +51,8 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
          "Cutting the eight highest induction heads costs more log-probability than the worst of ten random eights",
          "nats per token"),
         ("sixteen_cost_more_than_random", "log_p", "random", "induction 16",
-         "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sixteens "
-         "(measured at one seed)", "nats per token"),
+         "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sixteens",
+         "nats per token"),
     ):  # fmt: skip
         values = of(table, f"beyond the worst {control}: {measure}", name, "low")
         yield evidence.claim(id, f"{words}.", values, f"lower end of {what}", n=len(values), above=0)
@@ -85,13 +86,12 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
         "lower end of share of tokens",
         above=0,
     )
-    text = of(table, "lost log_p on plain text", MAIN)
-    lost = of(table, "lost log_p", MAIN)
+    shares = (of(table, "lost log_p on plain text", MAIN) / of(table, "lost log_p", MAIN)).dropna()
     yield evidence.claim(
         "plain_text_is_spared",
         "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs on the "
-        "second copy (measured at one seed).",
-        (text / lost).dropna(),
+        f"second copy (measured at {count(len(shares), 'seed')}).",
+        shares,
         "nats lost on text as a share of those on copies",
         at_most=PLAIN,
     )
