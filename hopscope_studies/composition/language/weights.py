@@ -8,7 +8,6 @@ matrices have the width of a head as their rank, so their singular vectors are f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,18 +16,12 @@ from hopscope.language.lens.ablation import Head
 from hopscope.language.lens.attention import Lens
 
 
-def scale_of(norm: Any, width: int) -> Tensor:
-    """What a norm multiplies each entry of its unit-size input by; d_model."""
-    ones: Tensor = norm(torch.ones(width))
-    return ones
-
-
 def factors(lens: Lens, head: Head) -> dict[str, Tensor]:
     """Queries, keys and values of a head by what they are made of, d_model d_head, and its output, d_head d_model."""
     layer, number = head
     block = lens.layers[layer]
     attention = block.self_attn
-    scale = scale_of(block.input_layernorm, attention.q_proj.in_features)
+    scale = block.input_layernorm(torch.ones(attention.q_proj.in_features))  # what the norm multiplies entries by
     size = attention.o_proj.in_features // lens.n_heads
     shared = number * attention.k_proj.out_features // size // lens.n_heads  # its key and value head
     parts = {"queries": (attention.q_proj, number), "keys": (attention.k_proj, shared)}
