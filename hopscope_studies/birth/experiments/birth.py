@@ -33,7 +33,7 @@ SECONDS = {"quick": 6, "cpu": 650, "paper": 60_000}
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 MEASURES = "retrieval_accuracy,previous_token_score,induction_score"
 #: How the authors train the basic model.
-SGD = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": f"memory_recall,{MEASURES}"}
+SGD: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": f"memory_recall,{MEASURES}"}
 #: By scale: of the basic model, width, length and training (the authors' README run; cpu: smaller, at the code's rate),
 #: and how long a stage lasts.
 BASIC: dict[str, tuple[int, int, dict[str, Any], int]] = {
