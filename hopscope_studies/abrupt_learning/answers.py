@@ -19,11 +19,11 @@ SIZE = 2000  # sequences behind every number
 
 @torch.no_grad()
 def judged(model: Model, task: ItemLabels) -> Iterator[tuple[str, str, float]]:
-    """Accuracies by test, by the paper's names, and the progress measures.
+    """Accuracies by test, under the paper's names, and the progress measures.
 
-    `IC`, classes never seen before; `IC2`, known classes whose labels are another; `IW`, known classes that the context
-    does not show; `training`, sequences as in training; `patterns of others`, those, with layer 1 attending as in
-    another sequence.
+    `IC`: classes never seen before. `IC2`: known classes with other labels than in training. `IW`: known classes that
+    the context does not show. `training`: sequences as in training. `patterns of others`: the same sequences, with
+    layer 1 attending as in another sequence.
     """
     for name, test in tests(task).items():
         yield "accuracy", name, accuracy(model, test)

@@ -1,9 +1,9 @@
 """The induction circuit as weights of the attention classifier: a control whose progress measures are known.
 
-The stream has no room to spare, but random vectors of many numbers hardly overlap: whatever is written is turned first,
-by a rotation of its own, and read by turning back. Layer 0 looks one place back and writes what it sees. In layer 1
-the query's item is matched with what was written at labels, and the label there is written to the query. The network
-reads off which label that is.
+The stream has no spare dimensions, but random vectors in many dimensions hardly overlap. So whatever a head writes is
+first rotated by a matrix of its own, and read through the inverse. Layer 0 looks one place back and writes what it
+sees. In layer 1 the query's item is matched with what was written at labels, and the label there is written to the
+query. The network reads off which label that is.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rotation(width: int, purpose: str) -> Tensor:
 
 
 def read(model: AttentionClassifier, labels: Tensor, content: slice) -> None:
-    """A network that is linear: what is above 0 and what is below go separate ways, and meet at the end."""
+    """A linear network: positive and negative parts use separate hidden units, and the last layer joins them."""
     n = len(labels)
     first, second, last = model.W
     first[content, :n], first[content, n:] = labels.T, -labels.T

@@ -24,7 +24,7 @@ TASK: dict[str, Any] = {
 }
 #: What only the context can answer: every sequence has classes of its own.
 NEW: dict[str, Any] = {"fresh": 1.0}
-#: As many labels as pairs, all of them different in every sequence: to name one of the context says nothing.
+#: As many labels as pairs, all of them different in every sequence: naming a label of the context gains nothing.
 EVEN: dict[str, Any] = {**NEW, "n_labels": 4, "n_classes": 64, "distinct": True}
 TRAINING: dict[str, Any] = {
     "batch": 128,
@@ -49,13 +49,13 @@ TINY: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """What a cell has.
+    """What one condition changes.
 
     Attributes:
-        words: what for people.
+        words: its name in figures.
         task: settings of the data.
-        training: of the optimizer.
-        steps: of training at most.
+        training: settings of the training.
+        steps: training steps at most.
     """
 
     words: str
@@ -70,7 +70,7 @@ ABRUPT: dict[str, Condition] = {
     "even, Adam": Condition("L = N, all different, Adam", EVEN, ADAM),
     "repeats": Condition("L = N, may repeat, SGD", {**EVEN, "distinct": False}),
 }
-#: In the context or in the weights: all sequences are bursty and of old classes, so that both could answer.
+#: In the context or in the weights: all sequences are bursty and show known classes, so that either could answer.
 TRADED: dict[str, tuple[str, dict[str, Any]]] = {
     "few": ("64 classes", {"n_classes": 64}),
     "middle": ("512 classes", {}),

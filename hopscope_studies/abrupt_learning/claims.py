@@ -38,7 +38,7 @@ def course(table: DataFrame) -> Iterator[Claim]:
     losses = values(table, "context", "loss", "validation")
     yield Evidence(losses, "3").claim(
         "it_ends_abruptly",
-        "The loss falls from three quarters of ln N to one quarter in less time than all that came before took.",
+        "The loss falls from three quarters of ln N to one quarter in less time than training had taken until then.",
         [fall(part) for part in curves(losses)],
         "time of the fall over the time before it",
         below=1,
@@ -46,8 +46,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(losses, "3").claim(
         "the_head_forms_at_the_change",
-        "The induction head forms as the loss falls: when the query's attention to its own label passes one half, over "
-        "when the loss is learnt.",
+        "The induction head forms as the loss falls: the step at which the query's attention to its own label passes "
+        "one half, over the step at which the loss is learnt.",
         head_times(table),
         "time of the head over time of the loss",
         within=between(0.6, 1.4),
@@ -72,7 +72,7 @@ def curves(rows: DataFrame) -> list[Series]:
 
 
 def first(curve: Series, met: Callable[[float], bool]) -> float:
-    """The first step at which a value is such; NaN if none is."""
+    """The first step whose value meets a condition; NaN if there is none."""
     found = (float(step) for step, value in zip(curve.index.tolist(), curve.tolist(), strict=True) if met(value))
     return next(found, math.nan)
 
@@ -86,13 +86,13 @@ def first_accuracies(table: DataFrame) -> list[float]:
 
 
 def fall(losses: Series) -> float:
-    """How long the loss took from three quarters of ln N to one quarter, over how long it took to get there."""
+    """Steps from three quarters of ln N to one quarter, over the steps before."""
     began = first(losses, lambda loss: loss < 0.75 * math.log(PAIRS))
     return (first(losses, lambda loss: loss < 0.25 * math.log(PAIRS)) - began) / began if began else math.nan
 
 
 def head_times(table: DataFrame) -> list[float]:
-    """By seed, when the query attends to its label by half, over when the loss is learnt."""
+    """By seed, the step at which the query's attention to its label passes one half, over the step of learning."""
     times, heads = learnt(table, "context"), values(table, "context", "seen", "TILA2").sort_values("step")
     return [
         first(head.set_index("step").value, lambda share: share > HALF) / times[int(str(seed))]
@@ -101,7 +101,7 @@ def head_times(table: DataFrame) -> list[float]:
 
 
 def even(table: DataFrame) -> Iterator[Claim]:
-    """As many labels as pairs: what stays, and what gets it going."""
+    """As many labels as pairs: plain SGD stays at ln N; Adam, and labels that repeat, leave it."""
     rows = values(table, "even", "loss", "validation")
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
@@ -113,7 +113,7 @@ def even(table: DataFrame) -> Iterator[Claim]:
         above=0.98,
     )
     for id, condition, sentence in (
-        ("adam_leaves_even", "even, Adam", "Adam learns the same in every run."),
+        ("adam_leaves_even", "even, Adam", "Adam learns the same task in every run."),
         (
             "repeats_leave_even",
             "repeats",
@@ -147,7 +147,7 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_wait",
         "With L = N the three nested logits stay at ln N for a thousand steps, four times as long as the change "
-        "takes with more labels: what starts it, 1/N − 1/L, is 0.",
+        "takes with more labels: the slope that starts the change, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
         above=0.99,
@@ -174,7 +174,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     start = values(table[table.step == 0], "context", "seen", "TILA2")
     yield Evidence(start, "3").claim(
         "untrained",
-        "Control: before training the query does not attend to its label more than to another.",
+        "Control: before training the query attends to its label no more than to another.",
         start.value,
         "attention to the right label",
         below=0.3,

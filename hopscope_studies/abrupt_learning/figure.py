@@ -12,8 +12,8 @@ from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.long_table import values
 from hopscope_studies.abrupt_learning.cells import ABRUPT, TRADE
+from hopscope_studies.abrupt_learning.claims import PAIRS
 
-PAIRS = 4
 SHOWN = {
     "CLA": "names a label of the context",
     "ILA1": "label to its item, layer 0",
@@ -76,7 +76,7 @@ def draw_nested(ax: Axes, table: DataFrame) -> None:
 
 @styled
 def trade_figure(table: DataFrame) -> Figure:
-    """Each run between the two ways of answering; and each test by condition."""
+    """Left: each run's accuracy from the context against that from the weights. Right: each test by condition."""
     shown = picture(11.0, 3.8)
     plane, tests = shown.subplots(1, 2, width_ratios=[1, 1.5])
     draw_plane(plane, table)
@@ -85,7 +85,7 @@ def trade_figure(table: DataFrame) -> Figure:
 
 
 def draw_plane(ax: Axes, table: DataFrame) -> None:
-    """From the weights against from the context, a mark per run."""
+    """Accuracy from the context over accuracy from the weights, a mark per run."""
     for index, (name, condition) in enumerate(TRADE.items()):
         context, weights = (values(table, name, "accuracy", test).value for test in ("IC", "IW"))
         ax.plot(weights, context, "o", color=colour(index), ms=4, label=condition.words)

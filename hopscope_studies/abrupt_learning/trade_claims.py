@@ -27,8 +27,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table[table.condition == "many"], "2", among=table).claim(
         "untouched_by_labels_known",
-        "With 2,048 classes the context is believed against what the weights could know: known classes with other "
-        "labels are answered as shown (IC2).",
+        "With 2,048 classes the model follows the context where its weights could know another label: known classes "
+        "with other labels are answered as shown (IC2).",
         by_seed(table, "many", "IC2"),
         "accuracy",
         above=0.5,
@@ -43,7 +43,7 @@ def by_data(table: DataFrame) -> Iterator[Claim]:
          "With 2,048 classes new ones are answered more often than with 64 (IC; paper: more classes favour the "
          "context)."),
         ("few_classes_favour_the_weights", "IW", "many", "few", 0.1,
-         "With 64 classes the context's absence costs less than with 2,048 (IW)."),
+         "With 64 classes more known classes are answered without the context than with 2,048 (IW)."),
         ("bursts_favour_the_context", "IC", "single", "burst", 0,
          "With one class four times new ones are answered more often than with four classes once each (IC; paper: "
          "bursts favour the context)."),
@@ -66,7 +66,7 @@ def gained(table: DataFrame, test: str, without: str, having: str) -> Series:
 
 
 def correlation(table: DataFrame, conditions: list[str]) -> float:
-    """Of the two tests over all runs; NaN of fewer than three."""
+    """Correlation of the two tests over all runs; NaN for fewer than three runs."""
     pairs = [(by_seed(table, name, "IC"), by_seed(table, name, "IW")) for name in conditions]
     known = [(a[seed], b[seed]) for a, b in pairs for seed in a.index.intersection(b.index)]
     return float(numpy.corrcoef(numpy.array(known).T)[0, 1]) if len(known) > 2 else float("nan")

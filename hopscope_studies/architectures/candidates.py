@@ -1,7 +1,7 @@
-"""Whom the bench compares: rules of attention, position codes and optimizers as the catalogue has them.
+"""The candidates of the bench: rules of attention, position codes and optimizers, as the catalogue has them.
 
-Nobody is listed here. A file that is put into `models/attention/`, `models/positions/` or `training/optimizers/`, in
-the library, in a study or in a folder of one's own, is a candidate.
+No candidate is listed here. Every file in `models/attention/`, `models/positions/` or `training/optimizers/`, in the
+library, in a study or in a folder of one's own, is one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ HEADS = 2
 PRIOR = "relative(start='L0 1:4')"
 #: Longer chains have more positions, and a stronger prior.
 STRONGER, LONG = "relative(start='L0 1:5')", 6
-#: What everyone's parameters are matched with: plain attention of this width, at three layers, on three hops.
+#: All candidates get as many parameters as plain attention of this width, with three layers, on three hops.
 WIDTH, LAYERS, TASK = 128, 3, Retrieval(n_hops=3, order="deepest_first", position_base=100.0)
 NARROWEST, WIDEST = 8, 512
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One row of the bench: plain attention with the prior, but for what is said.
+    """One row of the bench; by default plain attention with the prior.
 
     Attributes:
         attention: the rule's name.
@@ -47,14 +47,14 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """The rule, and in what else it differs from the first of its kind."""
+        """The rule, and whatever else differs from the defaults."""
         code = {PRIOR: [], None: ["no prior"]}.get(self.positions, [self.positions or ""])
         rule_of_updates = [] if self.optimizer == Candidate.optimizer else [self.optimizer]
         return ", ".join([self.attention, *code, *(["MLP"] if self.mlp else []), *rule_of_updates])
 
     @property
     def brings_its_own(self) -> bool:
-        """Whether its rule joins neighbouring tokens by itself, so that a prior has nothing to add."""
+        """Whether its rule joins neighbouring tokens by itself, so that it needs no prior."""
         return bool(catalogue.find("models.attention", self.attention).shifted)
 
     def shape(self, task: Task, n_layers: int, d_model: int | None = None) -> Architecture:
@@ -91,7 +91,7 @@ def others() -> Iterator[Candidate]:
 
 @cache
 def fits(candidate: Candidate, task: Task) -> bool:
-    """Whether there is such a model: a rule may need more heads, or a code inputs without positions."""
+    """Whether the model can be built: a rule may need more heads, or a code inputs without positions."""
     try:
         weightless(candidate.shape(task, LAYERS, WIDTH), task)
     except BadInput:
@@ -100,7 +100,7 @@ def fits(candidate: Candidate, task: Task) -> bool:
 
 
 def weightless(shape: Architecture, task: Task) -> Transformer:
-    """A model that takes no memory, to count what it has."""
+    """A model without memory for its weights, to count parameters and operations."""
     with torch.device("meta"):
         return shape.build(task)
 
@@ -121,5 +121,5 @@ def width(candidate: Candidate) -> int:
 
 @cache
 def parameters(candidate: Candidate, d_model: int) -> int:
-    """How many numbers are trained, where widths are matched."""
+    """The number of trained parameters in the setting in which widths are matched."""
     return weightless(candidate.shape(TASK, LAYERS, d_model), TASK).n_parameters

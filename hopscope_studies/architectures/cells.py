@@ -1,4 +1,4 @@
-"""The cells of the bench, written down beforehand: candidate, task, hops, layers and seed, at every scale."""
+"""The cells of the bench, declared beforehand: candidate, task, hops, layers and seed, at every scale."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.two_hop import TwoHop
-from hopscope_studies.architectures.candidates import LONG, PRIOR, REFERENCE, STRONGER, Candidate, fits, others, rules
+from hopscope_studies.architectures.candidates import LONG, PRIOR, STRONGER, Candidate, fits, others, rules
 
 #: The tasks, by name, of D hops. `two_hop` has two.
 TASKS: Mapping[str, Callable[[int], Task]] = {
@@ -30,7 +30,7 @@ HOPS = (2, 3, 5)
 SEEDS = {"cpu": 2, "long": 3, "paper": 5}
 STEPS = {"cpu": 300, "long": 300, "paper": 3000}
 TRAINING = Training(batch=128, lr=3e-3, schedule="linear", dtype="bfloat16", log_every=10, val_size=128, stop_below=0.1)
-#: Learning rates of other optimizers than AdamW, whose rate does for those whose updates have its size.
+#: Learning rates of optimizers that do not use AdamW's; those whose updates have its size do.
 RATES = {"sgd": 0.03}
 #: What differs at `quick`.
 TINY: dict[str, Any] = {"steps": 4, "batch": 4, "log_every": 2, "val_size": 8, "decay_steps": 2, "checkpoints": "4"}
@@ -38,7 +38,7 @@ TINY: dict[str, Any] = {"steps": 4, "batch": 4, "log_every": 2, "val_size": 8, "
 
 @dataclass(frozen=True)
 class Cell:
-    """What one run of the bench is of."""
+    """One run of the bench."""
 
     candidate: Candidate
     seed: int = 0
@@ -52,7 +52,7 @@ class Cell:
         return Config(task, self.candidate.shape(task, self.layers, 16 if scale == "quick" else None), training)
 
     def training(self, scale: str) -> Training:
-        """Its training; kept are the first weights and the last."""
+        """Its training; the first and the last weights are kept."""
         rate = RATES.get(self.candidate.optimizer, TRAINING.lr)
         own = {"seed": self.seed, "optimizer": self.candidate.optimizer, "lr": rate}
         if scale == "quick":
@@ -62,7 +62,7 @@ class Cell:
 
 
 def candidate_of(config: Config) -> Candidate:
-    """Of which row of the bench a run is."""
+    """The candidate of a run."""
     shape = config.model
     assert isinstance(shape, Architecture)
     code = PRIOR if shape.positions == STRONGER and len(config.task.hop_names) >= LONG else shape.positions
@@ -70,13 +70,13 @@ def candidate_of(config: Config) -> Candidate:
 
 
 def task_of(config: Config) -> str:
-    """Its task's name here."""
+    """The name of a run's task, as in `TASKS`."""
     name = config.task.name()
     return str(config.task.as_dict()["order"]).replace("_", " ") if name == "retrieval" else name
 
 
 def cells(scale: str) -> Iterator[Cell]:
-    """Those of a scale, the most telling ones first, since `long` may end early."""
+    """The cells of a scale, the most informative first, since `long` may end early."""
     if scale == "quick":
         yield from (Cell(one, hops=2, layers=1) for one in rules())
         return
@@ -88,7 +88,7 @@ def cells(scale: str) -> Iterator[Cell]:
 
 
 def declared(scale: str) -> Iterator[Cell]:
-    """The small bench; beyond `cpu` what else there is, block by block."""
+    """The small bench; beyond `cpu` all other cells, block by block."""
     yield from small(range(SEEDS["cpu"]))
     if scale == "cpu":
         return
@@ -122,9 +122,6 @@ def depths(layers: Iterable[int], hops: Iterable[int], seeds: Iterable[int]) -> 
 def every(
     candidates: Iterable[Candidate], hops: Iterable[int], seeds: Iterable[int], task: str = MAIN
 ) -> Iterator[Cell]:
-    """All combinations, seed by seed, so that what a budget leaves is whole."""
+    """All combinations, seed by seed, so that a budget that runs out leaves whole seeds."""
     candidates, hops = list(candidates), list(hops)
     return (Cell(one, seed, n, task) for seed in seeds for n in hops for one in candidates)
-
-
-__all__ = ["HOPS", "LAYERS", "MAIN", "REFERENCE", "TASKS", "Cell", "candidate_of", "cells", "task_of"]

@@ -1,8 +1,7 @@
-"""The claims of the bench, and the summaries of its table that they, the figure and the page are made of."""
+"""The claims of the bench, and the summaries of its table that claims, figure and page share."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from pandas import DataFrame
@@ -12,7 +11,7 @@ from hopscope_studies.architectures.candidates import REFERENCE, Candidate
 from hopscope_studies.architectures.cells import HOPS, LAYERS, MAIN, SEEDS
 
 CELL = ["candidate", "task", "D", "layers"]
-UNTRAINED = 0.9  # of a guess's loss, below which a model knows something before training
+UNTRAINED = 0.9  # share of a guess's loss below which a model knows something before training
 EQUAL = 0.05  # by which parameters may differ: widths are multiples of 4
 PLAIN, UNPRIMED = REFERENCE.name, Candidate(positions=None).name
 SHIFTED = Candidate("kv_shift", positions=None).name
@@ -20,9 +19,11 @@ SECTION = "beyond"
 
 
 def hops_learnt(table: DataFrame) -> DataFrame:
-    """A row per run, in the table's order: `CELL`, seed, learnt (hops that ended below the threshold), reach
-    (hops within the exact minimum depth), asked, sequences (until the last of those learnt was; NaN: none), flops (of a
-    sequence's forward), parameters."""
+    """A row per run, in the table's order.
+
+    Columns: `CELL`, seed, learnt (hops that ended below the threshold), reach (hops within the exact minimum depth),
+    asked, sequences (until the last of the learnt hops; NaN: none), flops (of one sequence's forward pass), parameters.
+    """
     rows = table[table.k > 0]
     ended = rows.loss < rows.below
     rows = rows.assign(ended=ended, within=rows.least <= rows.layers, at=(rows.learnt * rows.batch).where(ended))
@@ -34,7 +35,7 @@ def hops_learnt(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What theory says of every depth, who reaches it, and the controls."""
+    """No hop below its minimum depth; which rules reach theirs; the controls."""
     each = hops_learnt(table)
     main = each[(each.task == MAIN) & (each.layers == LAYERS) & each.D.isin(HOPS)]
     rules = main[(main.candidate == main.attention) | (main.candidate == main.attention + UNPRIMED.removeprefix(PLAIN))]
@@ -49,7 +50,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def below_the_minimum(table: DataFrame) -> Claim:
-    """What the layers do not reach is not learnt, whoever it is."""
+    """No candidate learns a hop that its layers cannot reach."""
     deep = table[(table.k > 0) & (table.least > table.layers)]
     return Evidence(deep, "5 (sharpened), " + SECTION, source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
@@ -76,7 +77,7 @@ def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
 
 
 def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
-    """Whether training finds what every rule could do, with the prior or, where it joins tokens itself, without."""
+    """Whether training reaches what each rule could do, with the prior or, if the rule joins tokens itself, without."""
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
     words = ". ".join(f"{name}: {by_hops(part)}" for name, part in rules.groupby("candidate", sort=False))
     return Evidence(rules, SECTION, among=table).claim(
@@ -92,7 +93,7 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
 
 
 def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
-    """The only rule with a greater reach: does it use it?"""
+    """Whether the one rule with a greater reach uses it."""
     return Evidence(shifted, SECTION, among=table).claim(
         "kv_shift_goes_further",
         f"Of D = {max(HOPS)} hops, KV shifting attention learns some that plain attention with as many layers "
@@ -119,7 +120,7 @@ def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
 
 
 def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
-    """How far a cell's seeds are apart."""
+    """How much the seeds of a cell differ."""
     groups = each.groupby(CELL, sort=False).learnt
     spread = (groups.max() - groups.min())[groups.count() > 1]
     return Evidence(each, SECTION, among=table).claim(
@@ -133,7 +134,7 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
 
 
 def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
-    """Whether the comparison is fair in parameters; in operations it is not, and they are told."""
+    """Whether parameters are equal; operations are not, and the sentence reports them."""
     plain = rules[rules.candidate == PLAIN].groupby("D").first()
     known = rules[rules.D.isin(plain.index)]
     ratios = known.parameters / known.D.map(plain.parameters)
@@ -175,20 +176,7 @@ def by_hops(each: DataFrame) -> str:
     return "; ".join(parts) or "none trained"
 
 
-# The page's table -------------------------------------------------------------------------------------------------
-
-
-def overview(table: DataFrame) -> str:
-    """The bench as a table in Markdown: candidates by task, D and layers, with seeds side by side."""
-    each = hops_learnt(table)
-    places = columns_of(each)
-    head = ["candidate", "parameters", "MFLOP", *(label(*place).replace("\n", ", ") for place in places)]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for name, rows in each.groupby("candidate", sort=False):
-        first = rows.sort_values("D", kind="stable").iloc[0]
-        about = [str(name), f"{first.parameters / 1000:.0f} k", f"{first.flops / 1e6:.1f}"]
-        lines.append("| " + " | ".join([*about, *(entry(at(rows, place)) for place in places)]) + " |")
-    return "\n".join(lines)
+# What the figure and the page show -----------------------------------------------------------------------------------
 
 
 def columns_of(each: DataFrame) -> list[tuple[str, int, int]]:
@@ -207,15 +195,6 @@ def at(rows: DataFrame, place: tuple[str, int, int]) -> DataFrame:
     """One candidate's runs in a column."""
     task, hops, layers = place
     return rows[(rows.task == task) & (hops == rows.D) & (rows.layers == layers)].sort_values("seed")
-
-
-def entry(runs: DataFrame) -> str:
-    """Hops learnt by each seed of how many within reach, and thousand sequences until the last of them."""
-    if not len(runs):
-        return ""
-    reach = "?" if math.isnan(runs.reach.iloc[0]) else f"{runs.reach.iloc[0]:.0f}"
-    learnt = ", ".join(str(number) for number in runs.learnt)
-    return f"{learnt} of {reach}" + (f" ({took})" if (took := thousands(runs)) else "")
 
 
 def thousands(runs: DataFrame) -> str:

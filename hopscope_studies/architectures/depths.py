@@ -16,8 +16,8 @@ from hopscope.theory import depth, shifted
 def least(config: Config, k: int) -> float:
     """The fewest layers with which a run's architecture can answer k hops; NaN where no exact number is known.
 
-    A rule that says nothing of itself counts as plain attention. One that reads tokens finds what follows a token as
-    shifted keys do, if not more, so that its depth is at least theirs, where tokens repeat.
+    A rule that does not set `shifted` counts as plain attention. A rule that reads tokens finds what follows a token,
+    as shifted keys do. So where tokens repeat, its minimum depth counts as theirs.
     """
     order = order_of(config.task)
     if order is None or not isinstance(config.model, Architecture):
@@ -31,7 +31,7 @@ def least(config: Config, k: int) -> float:
 
 
 def order_of(task: Task) -> str | None:
-    """In which order a query's facts stand; None where they are no pairs of tokens under a causal mask."""
+    """The order of a query's facts; None if they are not pairs of tokens under a causal mask."""
     if isinstance(task, Retrieval):
         return task.order
     if isinstance(task, HopK):

@@ -1,4 +1,4 @@
-"""The picture of the bench: who learns how many hops where, and after how many sequences each hop."""
+"""The picture of the bench: how many hops each candidate learns in each column, and after how many sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hopscope_studies.architectures.cells import LAYERS, MAIN
 from hopscope_studies.architectures.claims import at, columns_of, hops_learnt, label, thousands
 
 SHADES = LinearSegmentedColormap.from_list("hops", ["#FFFFFF", PALETTE[4], PALETTE[0]])
-SHOWN = 3  # hops of the sequences whose course stands at the right
+SHOWN = 3  # hops of the problem that the right panel shows
 
 
 @styled
@@ -63,12 +63,12 @@ def square(ax: Axes, runs: DataFrame, column: int, row: int) -> None:
 
 
 def rectangle(column: int, row: int, tint: Any) -> Rectangle:
-    """A square's ground."""
+    """A square's background."""
     return Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, facecolor=tint, edgecolor="#DDDDDD", lw=0.6)
 
 
 def centred(ink: str, size: int) -> dict[str, Any]:
-    """How text stands in a square."""
+    """The properties of text in a square."""
     return {"ha": "center", "va": "center", "color": ink, "fontsize": size}
 
 

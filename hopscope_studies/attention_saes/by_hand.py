@@ -1,9 +1,9 @@
-"""Attention layers by hand: one whose outputs are sums of known directions, one whose prefix lengths are known.
+"""Hand-set attention layers: one whose outputs are sums of known directions, one whose prefix lengths are known.
 
-The first has an induction head, and heads for the token before and the one before that. Every head moves the attended
-token's own direction, drawn at random: 64 in 32 dimensions, so that directions are in superposition. They are all that
-its outputs are made of. The second has n-gram heads (Akyürek et al., 2024, arXiv:2401.12973) of orders 1 to 3. Each is
-an induction head that wants a prefix of so many tokens.
+The first has an induction head, and heads for the token before and the one before that. Every head writes the attended
+token's own direction, drawn at random: 64 directions in 32 dimensions, in superposition. Outputs are sums of these
+directions alone. The second layer has n-gram heads (Akyürek et al., 2024, arXiv:2401.12973) of orders 1 to 3. Each is
+an induction head that needs a prefix of that many tokens.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hopscope.tasks.repeated_segment import RepeatedSegment
 ORDERS = (1, 2, 3)
 N_HEADS, N_TOKENS, D_HEAD, LENGTH = 3, 64, 32, 32
 Z, PATTERN = "blocks.0.attn.hook_z", "blocks.0.attn.hook_pattern"
-ALL_IN = 40  # a score beside which nothing else is seen
+ALL_IN = 40  # a score that takes all attention
 
 
 def task() -> RepeatedSegment:
-    """Even random tokens, of which a segment comes twice."""
+    """Uniform random tokens with a segment that occurs twice."""
     return RepeatedSegment(length=LENGTH, d_vocab=N_TOKENS, shortest=8, longest=14, frequencies="uniform")
 
 
 def prefix_heads() -> Transformer:
-    """Induction heads that want prefixes of one, two and three tokens."""
+    """Induction heads that need prefixes of one, two and three tokens."""
     return layer(f"n_gram(orders='{','.join(map(str, ORDERS))}')", "none", 0)
 
 
@@ -39,7 +39,7 @@ def by_hand(seed: int) -> Transformer:
 
 @torch.no_grad()
 def layer(attention: str, positions: str, seed: int) -> Transformer:
-    """One layer of which only what attention reads and moves is set: nothing else of it is looked at."""
+    """One layer in which only the weights of attention are set; nothing else of it is used."""
     shape = Architecture(
         n_layers=1,
         n_heads=N_HEADS,
@@ -55,18 +55,18 @@ def layer(attention: str, positions: str, seed: int) -> Transformer:
     model = Transformer.for_task(shape, task(), random).requires_grad_(False)
     model.W_E.copy_(torch.eye(N_TOKENS))
     codes = torch.randn(N_HEADS, N_TOKENS, D_HEAD, generator=random)
-    weights(model)[:2] = 0  # no query asks for a key: where heads look is set by tokens and distances
+    weights(model)[:2] = 0  # queries and keys are off: tokens and distances alone decide where heads look
     weights(model)[2] = nn.functional.normalize(codes, dim=-1)
     return model
 
 
 def weights(model: Transformer) -> Float[Tensor, "qkv head token d_head"]:
-    """Of queries, keys and values."""
+    """The weights of queries, keys and values."""
     return model.get_parameter("blocks.0.attn.W_QKV")
 
 
 def directions(model: Transformer) -> Float[Tensor, "known d"]:
-    """What the layer's output is made of: for each head and token one direction of all heads' outputs together."""
+    """The directions of which outputs are sums: one for each head and token, in the space of all heads' outputs."""
     known = torch.zeros(N_HEADS, N_TOKENS, N_HEADS, D_HEAD)
     for head, values in enumerate(weights(model)[2]):
         known[head, :, head] = values
@@ -74,13 +74,13 @@ def directions(model: Transformer) -> Float[Tensor, "known d"]:
 
 
 def outputs(model: Transformer, tokens: Int[Tensor, "batch position"]) -> Float[Tensor, "row d"]:
-    """All heads' outputs, one behind the other, wherever two tokens stand before."""
+    """All heads' outputs, concatenated, at every position after the second."""
     found: Tensor = model(tokens, cache=[Z])[1][Z]
     return found[:, 2:].flatten(2).flatten(0, 1)
 
 
 def true_l0(model: Transformer, tokens: Int[Tensor, "batch position"]) -> float:
-    """How many known directions an output is made of, in the mean: tokens attended to, each by each head."""
+    """The mean number of known directions in an output: tokens attended to, counted for each head."""
     pattern = model(tokens, cache=[PATTERN])[1][PATTERN]
     moved = pattern @ nn.functional.one_hot(tokens, N_TOKENS).to(pattern.dtype)[:, None]
     return float((moved > 1e-6).double().sum((1, 3))[:, 2:].mean())

@@ -1,4 +1,4 @@
-"""Claims on features and heads: each from numbers of the table; what was chosen is judged on other data."""
+"""Claims on features and heads; whatever is chosen is judged on other data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COPIES = 0.1  # error below which a small model copies (ours)
 
 
 def sae(table: DataFrame, name: str) -> Series:
-    """A number of the autoencoders; by run."""
+    """A number of the autoencoders, by run."""
     return of(table, "autoencoder", name)
 
 
@@ -41,8 +41,8 @@ def about_known(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "control (ours)")
     yield evidence.claim(
         "known_features_recovered",
-        "Of a layer by hand whose outputs are sums of known directions, twice as many as dimensions, the autoencoder "
-        "recovers nine in ten (cosine of 0.9 or more, one to one).",
+        "If a hand-set layer's outputs are sums of known directions, twice as many as dimensions, the autoencoder "
+        "recovers nine in ten of them (cosine of 0.9 or more, one to one).",
         sae(table, "recovered"),
         "share of known directions",
         at_least=FOUND,
@@ -50,15 +50,15 @@ def about_known(table: DataFrame) -> Iterator[Claim]:
     chance = [*of(table, "random"), *(v for name in ("untrained", "mixed", "components") for v in sae(table, name))]
     yield evidence.claim(
         "not_recovered_by_chance",
-        "Ten random dictionaries, an autoencoder before training, one of activations whose coordinates are mixed, and "
-        "principal components recover next to none of them.",
+        "Ten random dictionaries, an autoencoder before training, one trained on activations whose coordinates are "
+        "permuted over rows, and principal components recover next to none of the known directions.",
         chance,
         "share of known directions",
         at_most=NONE,
     )
     yield Evidence(table, "2.2").claim(
         "features_are_of_the_right_head",
-        "What a recovered feature reads comes from its own head, by the paper's attribution (0.8 or more of it).",
+        "A recovered feature reads mostly from its own head (0.8 or more by the paper's attribution).",
         sae(table, "right_head"),
         "share of recovered features",
         at_least=FOUND,
@@ -72,7 +72,8 @@ def about_known_prefixes(table: DataFrame) -> Iterator[Claim]:
     reach = long.other.astype(int) >= long.step
     yield Evidence(table, "control (ours)").claim(
         "known_prefixes_told",
-        "In another layer by hand the head of order n has a score of 1 from a prefix of n tokens on, and of 0 below.",
+        "In another hand-set layer the head of order n has a score of 1 after prefixes of n tokens or more, and of 0 "
+        "after shorter ones.",
         long[reach].set_index("run").value,
         "score where the prefix is long enough",
         equals=1,
@@ -88,8 +89,8 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(copying, "control (ours)", among=table)
     yield evidence.claim(
         "toy_features_recovered",
-        "Of small models that copy, the autoencoder recovers half of the directions that the second layer's head "
-        "writes by the token it looks at.",
+        "In small models that copy, the autoencoder recovers half of the directions that the second layer's head "
+        "writes for the token that it looks at.",
         sae(copying, "recovered"),
         "share of known directions",
         at_least=0.5,
@@ -98,8 +99,8 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "toy_features_explain_more_than_components",
-        "There features explain more of the variance than as many principal components as features are present at "
-        "once.",
+        "In small models that copy, features explain more of the variance than as many principal components as "
+        "features are active at once.",
         sae(copying, "explained") - sae(copying, "explained_by_components"),
         "share of variance gained",
         above=0,
@@ -119,27 +120,28 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "3", source="paper").claim(
         "few_features_at_once",
-        "Fewer than 20 features are present at once.",
+        "On text that it was not trained on, the autoencoder has fewer than 20 features active at once.",
         sae(table, "l0"),
         "mean number of features",
         below=SPARSE,
     )
     yield Evidence(table, "3").claim(
         "few_dead_features",
-        "At most a tenth of the features are dead: present in none of the vectors trained on.",
+        "At most a tenth of the features are dead: active in none of the training vectors.",
         sae(table, "dead"),
         "share of features",
         at_most=FEW,
     )
     for id, name, words in (
-        ("better_than_random_dictionaries", "random", "the best of ten dictionaries of random directions, as sparse"),
-        ("better_than_components", "components", "as many principal components as features are present at once"),
+        ("better_than_random_dictionaries", "random", "the best of ten random dictionaries, equally sparse"),
+        ("better_than_components", "components", "as many principal components as features are active at once"),
         ("better_than_shuffled", "shuffled", "the best of ten shufflings of its own reconstructions over tokens"),
         ("better_than_the_mean", "mean", "the layer's mean output"),
     ):
         yield Evidence(table, "control (ours)").claim(
             id,
-            f"With features in the layer's place the loss is lower than with {words} (95 %, lower end).",
+            f"With the autoencoder's reconstruction in the layer's place the loss is lower than with {words} (95 %, "
+            "lower end).",
             of(table, "beyond", name, "low"),
             "lower end of nats per token",
             above=0,
@@ -147,12 +149,12 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def kind_ends(table: DataFrame, kind: str, what: str, column: str) -> Series:
-    """An end of an interval of every head of a kind; by run."""
+    """One column of every head of a kind, such as an end of its interval, by run."""
     return of(table, what, column=column, other=kind)
 
 
 def per_run(table: DataFrame, met: Series) -> Series:
-    """How many heads meet something, with 0 in runs in which none does."""
+    """How many heads meet a condition, by run; 0 if none does."""
     return met.groupby(level=0).sum().reindex(table.run.unique(), fill_value=0)
 
 
@@ -161,29 +163,31 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "4.3")
     yield evidence.claim(
         "some_want_long_prefixes",
-        "Some induction heads have less than half of their score after one token: on sequences by which they were not "
-        "chosen, the whole 95 % interval is below a half.",
+        "Some induction heads have less than half of their score after a prefix of one token: on sequences by which "
+        "they were not chosen, the whole 95 % interval is below a half.",
         per_run(table, kind_ends(table, "long", "ratio", "high") < HALF),
         "number of long-prefix heads",
         at_least=1,
     )
     yield evidence.claim(
         "others_do_not",
-        "Others have more than half of it after one token, by the same rule.",
+        "Other induction heads have more than half of their score after a prefix of one token, by the same rule.",
         per_run(table, kind_ends(table, "short", "ratio", "low") > HALF),
         "number of short-prefix heads",
         at_least=1,
     )
     yield evidence.claim(
         "the_kinds_differ",
-        "The two kinds keep different shares of their score after one token (95 %, lower end of the difference).",
+        "Short- and long-prefix induction heads keep different shares of their score after one token (95 %, lower end "
+        "of the difference).",
         of(table, "differ", "differ", "low"),
         "lower end of the difference",
         above=0,
     )
     yield evidence.claim(
         "direct_effects_differ",
-        "The same is so of what they add to the right token's logit.",
+        "Short- and long-prefix induction heads keep different shares of their direct effect on the right token's "
+        "logit after one token.",
         of(table, "differ", "direct_differ", "low"),
         "lower end of the difference",
         above=0,
@@ -192,12 +196,12 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
 
 
 def about_order(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
-    """What the order within a prefix is worth; and heads that should want no length."""
+    """The effect of the order within a prefix; and heads that should have no preferred length."""
     long, short = (kind_ends(table, kind, "scrambled", "value").groupby(level=0).mean() for kind in ("long", "short"))
     yield Evidence(table, "4.3").claim(
         "long_ones_want_the_order",
-        "With the prefix in another order, but for its last token, long-prefix heads keep a smaller share of their "
-        "score than short-prefix ones do.",
+        "With the prefix reordered, except for its last token, long-prefix heads keep a smaller share of their score "
+        "than short-prefix heads do.",
         short - long,
         "difference of mean shares",
         above=0,
@@ -213,7 +217,7 @@ def about_order(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
 
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
-    """Heads cut, on sequences by which they were not chosen; of the runs in which it was measured."""
+    """Heads cut on sequences by which they were not chosen, in the runs that measured this."""
     table = table[table.run.isin(table[table.kind == "cut"].run)]
     evidence = Evidence(table, "4.3")
     for id, kind, p, words in (
@@ -222,15 +226,15 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
     ):
         yield evidence.claim(
             id,
-            f"Cutting the highest {words} than the worst of ten random sets of as many others (95 %, lower end).",
+            f"Cutting the highest {words} than the worst of ten random sets of as many other heads (95 %, lower end).",
             of(table, "beyond", kind, "low", other=p),
             "lower end of nats",
             above=0,
         )
     yield evidence.claim(
         "long_ones_gain_with_length",
-        "From one token to nine the part that long-prefix heads play in what a prefix gains grows more than that of "
-        "short-prefix heads (95 %, lower end).",
+        "From a prefix of one token to one of nine, the share of the prefix's gain that is due to long-prefix heads "
+        "grows more than that due to short-prefix heads (95 %, lower end).",
         of(table, "differ", "interaction", "low"),
         "lower end of the difference of parts",
         above=0,

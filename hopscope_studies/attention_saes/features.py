@@ -1,7 +1,7 @@
-"""One attention layer of a language model as sparse features: an autoencoder of its heads' outputs, and what it loses.
+"""One attention layer of a language model as sparse features: an autoencoder of its heads' outputs, and its loss.
 
-Kissane et al. (2024, arXiv:2406.17759, sections 2 and 3). *Loss recovered* sets the loss with a reconstruction in place
-of the layer's outputs between that with the outputs at zero (0) and the model's own (1).
+Kissane et al. (2024, arXiv:2406.17759, sections 2 and 3). *Loss recovered* places the loss with reconstructed outputs
+between the loss with outputs at zero (0) and the model's own loss (1).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Blocks = Float[Tensor, "block position d"]
 
 BATCH = 16
 DRAWS = 10  # random dictionaries, and shuffles
-SPARSE = 20  # features at once (paper)
-MOSTLY = 0.8  # share of what a feature reads that is one head's
+SPARSE = 20  # features active at once (paper)
+MOSTLY = 0.8  # share of a feature's reading that comes from one head
 
 
 class Reached(Exception):
@@ -48,7 +48,7 @@ class Catch(Edit):
 
 
 class Put(Edit):
-    """One layer's outputs replaced from the second position on; what stands at the start token is left alone."""
+    """One layer's outputs replaced from the second position on; those at the start token stay."""
 
     def __init__(self, layer: int, z: Tensor):
         self.first = self.layer = layer
@@ -62,7 +62,7 @@ class Put(Edit):
 
 @torch.no_grad()
 def outputs(lens: Lens, ids: Tensor, layer: int) -> Blocks:
-    """All heads' outputs, one behind the other, but for the start token's."""
+    """All heads' outputs, concatenated, without the start token's."""
     found = []
     for start in range(0, len(ids), BATCH):
         seen = Catch(layer)
@@ -80,9 +80,9 @@ class Splice:
     Attributes:
         lens: the model.
         ids: block position.
-        layer: which.
-        streams: the residual stream before it; block position d_model.
-        z: its heads' outputs.
+        layer: the layer up to which it was read.
+        streams: the residual stream before that layer; block position d_model.
+        z: the layer's heads' outputs.
     """
 
     lens: Lens
@@ -107,7 +107,7 @@ class Splice:
     def loss(self, z: Blocks | None = None) -> Float[Tensor, "block"]:
         """Cross-entropy (nats per token) of each block with these outputs in the layer's place, or with its own.
 
-        Of the tokens after the first two: what is foretold from the start token knows nothing of the layer.
+        The first two tokens do not count: predictions at the start token do not depend on the replaced outputs.
         """
         found = []
         for start in range(0, len(self.ids), BATCH):
@@ -119,11 +119,11 @@ class Splice:
         return torch.cat(found)
 
 
-# What stands in the features' place
+# Reconstructions to compare with
 
 
 def principal(z: Tensor, count: int) -> Callable[[Tensor], Tensor]:
-    """The mean and the components that vary most, as many as given."""
+    """Reconstruction by the mean and the first `count` principal components."""
     mean = z.mean(0)
     _, vectors = torch.linalg.eigh((z - mean).T @ (z - mean))
     top = vectors[:, -count:]
@@ -131,9 +131,9 @@ def principal(z: Tensor, count: int) -> Callable[[Tensor], Tensor]:
 
 
 def random_dictionary(z: Tensor, n_features: int, active: int, seed: int) -> Callable[[Tensor], Tensor]:
-    """As many random directions as features; of each vector those `active` on which it lies most, at least squares.
+    """Reconstruction by random directions, as many as features: least squares on the `active` nearest to each vector.
 
-    Directions are drawn with the activations' own covariance, so that they lie where activations do.
+    Directions are drawn with the activations' own covariance.
     """
     mean = z.mean(0)
     values, vectors = torch.linalg.eigh((z - mean).T @ (z - mean) / len(z))
@@ -150,7 +150,7 @@ def random_dictionary(z: Tensor, n_features: int, active: int, seed: int) -> Cal
 
 
 def fitted(z: Tensor, rows: Tensor, active: int) -> Tensor:
-    """Least squares of vectors on the directions on which they lie most."""
+    """Least squares of each vector on the directions with which it has the largest inner products."""
     chosen = rows[(z @ rows.T).topk(active, dim=1).indices]  # vector direction d
     gram = chosen @ chosen.transpose(1, 2) + 1e-3 * torch.eye(active)
     weights = torch.linalg.solve(gram, torch.einsum("vkd,vd->vk", chosen, z))
@@ -168,11 +168,11 @@ def layer_report(
     Args:
         lens: the model.
         layer: whose heads.
-        training: of an autoencoder; its seed says, too, which half is which.
-        tried: weights of the features' sum. Of these the smallest is taken at which fewer than `SPARSE` features are
-            present at once in the text that is trained on, or else the greatest.
+        training: an autoencoder's training; its seed also decides which half is which.
+        tried: weights of the features' sum. The smallest is taken at which fewer than `SPARSE` features are active at
+            once in the training text, or else the greatest.
         counts: blocks to train on, and to judge by.
-        watch: is told what is being done.
+        watch: called with what is being done.
     """
     half = training.seed % 2
     watch(f"reading {counts[0]} blocks of text up to layer {layer}")
@@ -196,12 +196,12 @@ def layer_report(
 
 
 def at_once(found: SparseAutoencoder, z: Tensor) -> float:
-    """How many features are present at once, in the mean."""
+    """The mean number of features active at once."""
     return float((found.encode(z) > 0).double().sum(-1).mean())
 
 
 def trial(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, Any]:
-    """One of the autoencoders that were tried: how sparse it is on both halves, and what it keeps of the other."""
+    """How sparse one of the tried autoencoders is on both halves, and what it explains and recovers of the other."""
     again = found(splice.z)
     clean, zero = splice.loss(), splice.loss(torch.zeros_like(splice.z))
     return {
@@ -213,7 +213,7 @@ def trial(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, 
 
 
 def told(found: SparseAutoencoder, known: Tensor, held: Tensor, n_heads: int) -> dict[str, Any]:
-    """How sparse it is, how many features are dead, what it explains, and whose features they are."""
+    """How sparse an autoencoder is, its dead features, what it explains, and from which heads features read."""
     shares, fired = attribution(found, held, n_heads), (found.encode(held) > 0).double().mean(0)
     alive = fired > 0
     mean = held.mean(0)
@@ -235,7 +235,7 @@ def told(found: SparseAutoencoder, known: Tensor, held: Tensor, n_heads: int) ->
 
 
 def recovered(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, Any]:
-    """Losses, and the share recovered by what is put in the layer's place; intervals draw blocks anew."""
+    """Losses with each reconstruction in the layer's place, and the share recovered; intervals draw blocks anew."""
     z, l0 = splice.z, max(round(at_once(found, splice.z)), 1)
     clean, zero = splice.loss(), splice.loss(torch.zeros_like(z))
     again = found(z)
@@ -256,18 +256,18 @@ def recovered(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[s
 
 
 def shuffled(z: Blocks, seed: int) -> Blocks:
-    """Every vector at another's place."""
+    """All vectors, permuted over positions and blocks."""
     flat = z.flatten(0, 1)
     return flat[torch.randperm(len(flat), generator=generator(seed, "shuffled activations"))].view_as(z)
 
 
 def share(clean: Tensor, zero: Tensor, loss: Tensor) -> Number:
-    """Loss recovered: 0 as bad as outputs at zero, 1 as good as the layer itself."""
+    """Loss recovered: 0 for outputs at zero, 1 for the layer itself."""
     rows = torch.stack([zero - loss, zero - clean], 1)
     return over_needles(lambda means: means[:, 0] / means[:, 1], rows, range(len(rows)))
 
 
 def beyond(loss: Tensor, beside: list[Tensor]) -> Number:
-    """By how much a loss lies below the best of some others (nats), found anew in every draw of blocks."""
+    """By how much a loss is below the best of some others (nats), which is found anew in every draw of blocks."""
     rows = torch.stack([loss, *beside], 1)
     return over_needles(lambda means: means[:, 1:].min(1).values - means[:, 0], rows, range(len(rows)))

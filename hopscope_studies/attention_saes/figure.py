@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
@@ -24,15 +26,11 @@ RECOVERED = (
 def figure(table: DataFrame) -> Figure:
     """Known directions recovered; loss recovered; scores by prefix and their ratios; costs after one token and nine."""
     shown = picture(12.5, 7.0)
-    found, loss, hand, curves, kinds, costs = shown.subplots(2, 3).flatten().tolist()
-    language = table[table.part == "language"]
-    first = language[(language.seed == language.seed.min()) & (language.model == language.model.iloc[0])]
+    found, loss, hand, *heads = shown.subplots(2, 3).flatten().tolist()
     draw_found(found, table)
     draw_loss(loss, table[table.part == "layer"])
     draw_hand(hand, table[table.part == "by hand"])
-    draw_curves(curves, first)
-    draw_kinds(kinds, first)
-    draw_costs(costs, language)
+    draw_heads(heads, table[table.part == "language"])
     return shown
 
 
@@ -40,13 +38,17 @@ def figure(table: DataFrame) -> Figure:
 def heads_figure(table: DataFrame) -> Figure:
     """A language model's heads alone: scores by prefix, their ratios, and costs after one token and nine."""
     shown = picture(12.5, 3.6)
-    curves, kinds, costs = shown.subplots(1, 3)
-    language = table[table.part == "language"]
-    first = language[language.seed == language.seed.min()]
+    draw_heads(shown.subplots(1, 3), table[table.part == "language"])
+    return shown
+
+
+def draw_heads(axes: Iterable[Axes], language: DataFrame) -> None:
+    """Scores by prefix and their ratios, for the first model and seed; costs, for all."""
+    curves, kinds, costs = axes
+    first = language[(language.seed == language.seed.min()) & (language.model == language.model.iloc[0])]
     draw_curves(curves, first)
     draw_kinds(kinds, first)
     draw_costs(costs, language)
-    return shown
 
 
 def draw_found(ax: Axes, table: DataFrame) -> None:
@@ -110,7 +112,7 @@ def prefix_axis(ax: Axes, title: str) -> None:
 
 
 def draw_kinds(ax: Axes, rows: DataFrame) -> None:
-    """Each induction head's share of its score after one token, on sequences that chose nothing."""
+    """Each induction head's share of its score after one token, on sequences by which it was not chosen."""
     ratio = rows[(rows.kind == "ratio") & rows.other.isin(["short", "long"])].sort_values("value", ascending=False)
     numbers = ratio[["value", "low", "high"]].to_numpy(float)
     for at, (kind, (value, low, high)) in enumerate(zip(ratio.other, numbers, strict=True)):
@@ -123,7 +125,7 @@ def draw_kinds(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_costs(ax: Axes, rows: DataFrame) -> None:
-    """What is lost without heads of a kind, as a part of what the prefix gains."""
+    """The loss without heads of a kind, as a share of the prefix's gain."""
     lost, gained = rows[rows.kind == "lost"], rows[rows.kind == "gained"].groupby("other").value.mean()
     kinds = (("short", SHORT), ("long", LONG), ("random", GREY))
     for at, p in enumerate(("1", "9")):

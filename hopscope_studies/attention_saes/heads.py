@@ -16,8 +16,8 @@ from hopscope_studies.attention_saes.prefixes import CONDITIONS, LONG, Looks, Se
 
 Watch = Callable[[str], None]
 
-SCORE = 0.1  # attention after a long prefix from which a head is an induction head
-HALF = 0.5  # of that; below it, after one token, it is a long-prefix head
+SCORE = 0.1  # attention gained after a long prefix from which a head counts as an induction head
+HALF = 0.5  # share of the score that a long-prefix head does not reach after one token
 MOST = 4  # heads of a kind that are cut together
 DRAWS = 10  # random sets, and shufflings
 ONE, LAST = CONDITIONS.index(1), CONDITIONS.index(9)
@@ -31,14 +31,14 @@ def vocabulary(lens: Lens) -> Tensor:
 
 
 def heads_report(lens: Lens, count: int, seed: int, brief: bool, watch: Watch) -> dict[str, Any]:
-    """All that is measured of one model.
+    """All measurements of one model's heads.
 
     Args:
         lens: the model.
         count: sequences, a half each for choosing and judging.
         seed: of sequences and random heads.
-        brief: nothing is cut.
-        watch: is told what is being done.
+        brief: no heads are cut.
+        watch: called with what is being done.
     """
     random = generator(seed, "sequences by prefix")
     drawn = sequences(vocabulary(lens), count, random, lens.tokenizer.bos_token_id)
@@ -84,7 +84,7 @@ def chosen(scores: Tensor, kind: str) -> list[Head]:
 
 
 def mixed(scores: Tensor, seed: int, draw: int) -> Tensor:
-    """Prefix lengths mixed within every sequence, so that they mean nothing; what is not copied stays."""
+    """Prefix lengths shuffled within every sequence; the condition without a prefix stays."""
     copied = range(1, LAST + 1)
     order = torch.rand(len(scores), len(copied), generator=generator(seed, "prefixes mixed", draw)).argsort(1)
     found = scores.clone()
@@ -93,7 +93,7 @@ def mixed(scores: Tensor, seed: int, draw: int) -> Tensor:
 
 
 def one_head(head: Head, first: Tensor, second: Tensor, seen: Looks) -> dict[str, Any]:
-    """Of one head: the curve over all sequences, and on the judging half what it comes to."""
+    """One head's curve over all sequences, and its score and ratios on the judging half."""
     layer, which = head
     curve, held = torch.cat([first, second])[..., layer, which], second[..., layer, which]
     full = held[:, FULL].mean(1)
@@ -109,7 +109,7 @@ def one_head(head: Head, first: Tensor, second: Tensor, seen: Looks) -> dict[str
 
 
 def differ(scores: Tensor, kinds: dict[str, list[Head]]) -> Number | None:
-    """By how much the share that is there after one token is larger in short-prefix heads than in long-prefix ones."""
+    """The share of the score after one token, short-prefix heads' less that of long-prefix heads."""
     if not all(kinds.values()):
         return None
     rows = torch.stack([of_some(scores, kinds[kind]) for kind in ("short", "long")], 1)
@@ -124,7 +124,7 @@ def of_some(scores: Tensor, heads: list[Head]) -> Tensor:
 def cut(
     lens: Lens, drawn: Sequences, kinds: dict[str, list[Head]], seen: Looks, half: int, seed: int
 ) -> dict[str, Any]:
-    """What is lost without heads of a kind, after one token and after nine, on sequences by which none was chosen."""
+    """The loss without heads of a kind, after one token and after nine, on sequences by which none was chosen."""
     size = min(MOST, *(len(found) for found in kinds.values()))
     sets = {kind: found[:size] for kind, found in kinds.items()}
     first = min(layer for found in sets.values() for layer, _ in found)
@@ -150,15 +150,15 @@ def cut(
 
 
 def over_worst(one: int, beside: list[int]) -> Callable[[Tensor], Tensor]:
-    """What is lost more than with the worst of other sets."""
+    """How much more is lost with one set cut than with the worst of other sets."""
     return lambda means: means[:, one] - means[:, beside].max(1).values
 
 
 def interaction(lost: Tensor, gained: Tensor, names: list[str]) -> Number:
-    """Short-prefix heads' part in what one token gains, less that in what nine gain; beyond that of long-prefix heads.
+    """How much more the share of short-prefix heads falls from one token to nine than that of long-prefix heads.
 
-    A part is what is lost without them, over what the prefix gains. Long-prefix heads play the greater part after a
-    long prefix, so the difference is positive if the kinds differ in what they do.
+    A share is the loss without these heads, over the prefix's gain. If long-prefix heads serve long prefixes, the
+    difference is positive.
     """
     rows = torch.cat([lost[:, [names.index("short"), names.index("long")]], gained[:, None]], 1)
 

@@ -1,4 +1,4 @@
-"""Features that are known, found again by an autoencoder: of the layer by hand, and of small trained models."""
+"""Known features and how many an autoencoder recovers: in the hand-set layer, and in small trained models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hopscope_studies.attention_saes.by_hand import (
     prefix_heads,
     true_l0,
 )
-from hopscope_studies.attention_saes.features import DRAWS, MOSTLY, principal
+from hopscope_studies.attention_saes.features import DRAWS, MOSTLY, at_once, principal
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, sequences
 
 ALIKE = 0.9  # cosine from which a direction is recovered
@@ -39,7 +39,7 @@ ENOUGH = 20  # times a token must be attended to for its mean output to be known
 
 
 def by_hand_report(seed: int, sequences_read: int, training: SparseTraining) -> dict[str, Any]:
-    """The layers by hand: what is recovered of one, whose features they are, and heads of the other by prefix."""
+    """The hand-set layers: what is recovered of one, from which heads, and the other's heads by prefix."""
     model = by_hand(seed)
     z, held = (outputs(model, drawn(sequences_read, 2 * seed + other)) for other in range(2))
     known = directions(model)
@@ -56,7 +56,7 @@ def by_hand_report(seed: int, sequences_read: int, training: SparseTraining) -> 
 
 
 def right_head(found: SparseAutoencoder, held: Tensor, known: Tensor, owner: Tensor) -> float:
-    """Of the features that match a known direction, the share that reads from its head above all."""
+    """The share of features matching a known direction that read mostly from its head."""
     cosines = torch.nn.functional.normalize(known, dim=1) @ found.W_dec.T
     best, feature = cosines.max(1)
     there = best >= ALIKE
@@ -68,11 +68,10 @@ def right_head(found: SparseAutoencoder, held: Tensor, known: Tensor, owner: Ten
 def compared(
     found: SparseAutoencoder, z: Tensor, held: Tensor, known: Tensor, training: SparseTraining
 ) -> dict[str, Any]:
-    """What an autoencoder recovers, beside what has learnt nothing, or learnt of activations mixed up."""
+    """What an autoencoder recovers, beside untrained and random dictionaries, and one trained on mixed activations."""
     cosines = matched(known, found.W_dec)
     mixed = trained(apart(z, training.seed), training)
-    l0 = float((found.encode(held) > 0).double().sum(1).mean())
-    features = len(found.b_enc)
+    l0, features = at_once(found, held), len(found.b_enc)
     return {
         "features": features,
         "l0": l0,
@@ -92,18 +91,18 @@ def compared(
 
 
 def share(cosines: Tensor) -> float:
-    """Of known directions how many are recovered."""
+    """The share of known directions that are recovered."""
     return float((cosines >= ALIKE).double().mean())
 
 
 def apart(z: Tensor, seed: int) -> Tensor:
-    """Every coordinate mixed over rows by itself: each is distributed as before, and no direction is left."""
+    """Every coordinate permuted over rows independently: distributions stay, directions are destroyed."""
     random = generator(seed, "coordinates mixed")
     return torch.stack([column[torch.randperm(len(column), generator=random)] for column in z.T], 1)
 
 
 def random_rows(z: Tensor, n: int, seed: int) -> Tensor:
-    """Activations' own directions, drawn at random from Gaussians of their covariance."""
+    """Random directions with the activations' covariance: sums of activations with random weights."""
     centred = z - z.mean(0)
     rows = torch.randint(len(z), (n, 64), generator=generator(seed, "random rows"))
     signs = torch.randn(n, 64, generator=generator(seed, "weights of random rows"))
@@ -111,7 +110,7 @@ def random_rows(z: Tensor, n: int, seed: int) -> Tensor:
 
 
 def by_prefix(model: Model, seed: int) -> list[dict[str, Any]]:
-    """Scores of each of a layer's heads by prefix length; what they must be is known."""
+    """Scores of the hand-set layer's heads by prefix length, whose right values are known."""
     some = sequences(torch.arange(N_TOKENS), 64, generator(seed, "prefixes by hand"), length=32)
     rows = torch.arange(len(some.place))
     found = torch.stack([model(ids, cache=[PATTERN])[1][PATTERN][rows, :, -1, some.place] for ids in some.ids])
@@ -144,7 +143,7 @@ def toy_report(model: Model, task: RepeatedSegment, n: int, training: SparseTrai
 
 @torch.no_grad()
 def attended(model: Model, task: RepeatedSegment, n: int, purpose: str) -> tuple[Tensor, Tensor]:
-    """Outputs of the second layer where a token of the second copy is foretold, and the token attended to most."""
+    """Outputs of the second layer where a token of the second copy is predicted, and the token attended to most."""
     batch = task.sample(n, generator(0, purpose))
     names = ["blocks.1.attn.hook_z", "blocks.1.attn.hook_pattern"]
     cache = model(batch.inputs, cache=names)[1]

@@ -1,4 +1,4 @@
-"""What is measured of a layer by hand and of language models, kept as an experiment's work."""
+"""The work of `attention_saes`: measurements of a hand-set layer and of language models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPORT = "attention_saes.json"
 
 @dataclass(frozen=True)
 class Known(Report):
-    """An autoencoder of the layer by hand."""
+    """An autoencoder of the hand-set layer."""
 
     label, part = "known-features", "by hand"
     file = REPORT

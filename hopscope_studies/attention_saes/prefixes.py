@@ -1,8 +1,8 @@
-"""Induction heads by how long a prefix they want (Kissane et al., 2024, arXiv:2406.17759, section 4.3).
+"""Induction heads by the length of the prefix that they need (Kissane et al., 2024, arXiv:2406.17759, section 4.3).
 
-A sequence is different random tokens, none of which comes twice. Over its end its own earlier tokens are copied: the
-last p of it are those that end at a place e. An induction head then looks from the last token to the place e + 1. A
-*short-prefix* head does so after one token, a *long-prefix* head only after several.
+A sequence consists of random tokens, all different. Then its last p tokens are replaced by a copy of p earlier ones,
+which end at a place e. An induction head now looks from the last token to the place e + 1. A *short-prefix* head does
+so after one copied token, a *long-prefix* head only after several.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from hopscope.language.lens.ablation import Ablate, Head
 from hopscope.language.lens.attention import Edit, Lens
 
 LENGTH = 64
-PREFIXES = (0, 1, 2, 3, 4, 6, 9)  # tokens copied; with none there is nothing to find
+PREFIXES = (0, 1, 2, 3, 4, 6, 9)  # tokens copied; 0 is a control
 LONGEST = PREFIXES[-1]
 SCRAMBLED = "scrambled"
-LONG = (6, 9)  # prefixes after which a head's score is as high as it gets
+LONG = (6, 9)  # prefixes after which a head's score is at its highest
 CONDITIONS = (*PREFIXES, SCRAMBLED)
 BATCH = 32
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences by how much is copied.
+    """Sequences by the number of copied tokens.
 
     Attributes:
-        ids: condition sequence position. The last condition is the longest prefix with its tokens in another order,
-            but for the last one.
-        place: where the first copy is followed by what is to be found; sequence.
+        ids: condition sequence position. The last condition is the longest prefix with all tokens but the last
+            reordered.
+        place: the position e + 1 that an induction head should find; sequence.
     """
 
     ids: Int[Tensor, "condition sequence position"]
@@ -41,7 +41,7 @@ class Sequences:
 
     @property
     def right(self) -> Int[Tensor, "sequence"]:
-        """What comes next; the same under all conditions."""
+        """The right next token; the same under all conditions."""
         return self.ids[0].gather(1, self.place[:, None])[:, 0]
 
     def rows(self, rows: slice) -> Sequences:
@@ -75,7 +75,7 @@ def sequences(
 
 
 def deranged(n: int, random: torch.Generator) -> Int[Tensor, "place"]:
-    """A permutation in which no two that were neighbours still follow each other, and the last is not the last."""
+    """A permutation in which no two neighbours still follow each other, and another element is last."""
     while True:
         order = torch.randperm(n, generator=random)
         if bool((order.diff() != 1).all()) and int(order[-1]) != n - 1:
@@ -83,7 +83,7 @@ def deranged(n: int, random: torch.Generator) -> Int[Tensor, "place"]:
 
 
 def copied(base: Tensor, place: Tensor, p: int) -> Tensor:
-    """The p tokens before a place, written over the end."""
+    """Sequences whose end is replaced by the p tokens before a place."""
     ids = base.clone()
     for back in range(1, p + 1):
         ids[:, -back] = base.gather(1, (place - back)[:, None])[:, 0]
@@ -91,7 +91,7 @@ def copied(base: Tensor, place: Tensor, p: int) -> Tensor:
 
 
 class LooksBack(Edit):
-    """Keeps from the last position every head's attention to a place, and its output."""
+    """Keeps every head's attention from the last position to a place, and its output there."""
 
     def __init__(self, place: Tensor):
         self.place = place
@@ -109,12 +109,12 @@ class LooksBack(Edit):
 
 @dataclass(frozen=True)
 class Looks:
-    """What was seen of all heads.
+    """Measurements of all heads.
 
     Attributes:
-        scores: attention (0–1) to what followed the first copy; sequence condition layer head.
-        direct: what each head adds to the right token's logit, less the mean of all tokens' (nats, with the last norm
-            as it is, and any norm behind the heads); sequence condition layer head.
+        scores: attention (0–1) to the token that followed the first copy; sequence condition layer head.
+        direct: what each head adds to the right token's logit, less the mean over all tokens (nats, with the final norm
+            and any norm behind the heads held fixed); sequence condition layer head.
         log_p: of the right token; sequence condition.
     """
 

@@ -1,4 +1,4 @@
-"""Reports as rows of a tidy table: what claims and figure need of them."""
+"""Reports as rows of a tidy table, for claims and figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope_studies.attention_saes.prefixes import CONDITIONS
 
 
 def known(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of features that are known."""
+    """Rows of a report on known features."""
     for name, value in report.items():
         if name == "prefixes":
             for one in value:
@@ -23,7 +23,7 @@ def known(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def prefixes(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of a language model's heads."""
+    """Rows of a report on a language model's heads."""
     yield row("asks", "sequences", report["sequences"])
     yield from (row("log p", "right token", value, other=p) for p, value in report["log_p"].items())
     kinds = {head: kind for kind, found in report["chosen"].items() for head in found}
@@ -43,7 +43,7 @@ def prefixes(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def cut(found: Mapping[str, Any]) -> Iterator[Row]:
-    """What heads cut cost, after one token and after nine."""
+    """Rows on the cost of cutting heads, after one token and after nine."""
     for kind in ("short", "long"):
         yield row("cut", kind, len(found["heads"][kind]), other=" ".join(found["heads"][kind]))
         yield from (row("beyond", kind, v, other=p) for p, v in zip("19", found["beyond"][kind], strict=True))
@@ -54,7 +54,7 @@ def cut(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def layer(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of an autoencoder of a language model's layer."""
+    """Rows of a report on an autoencoder of a language model's layer."""
     yield row("autoencoder", "text", other=report["text"])
     for name, value in report.items():
         if isinstance(value, (int, float)):

@@ -1,7 +1,7 @@
-"""Running text that every Python has: the language's own reference, as `help()` shows it.
+"""Text that comes with every Python: the language's own reference, as `help()` shows it.
 
-No other English prose of this length is on every machine. Its words differ a little between versions of Python, so a
-report names the text by its sha256.
+No other English prose of this length is on every machine. It differs a little between versions of Python, so a report
+identifies the text by its sha256.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LENGTH = 128  # tokens of a block, its start token included
 
 
 def topics() -> list[str]:
-    """The pages, in order of their names. Raises BadInput where this Python lacks them."""
+    """The pages, in order of their names. Raises BadInput if this Python lacks them."""
     try:
         from pydoc_data.topics import topics as pages
     except ImportError as error:
@@ -28,12 +28,12 @@ def topics() -> list[str]:
 
 
 def sha256() -> str:
-    """Of all pages."""
+    """The sha256 of all pages."""
     return hashlib.sha256("\n".join(topics()).encode()).hexdigest()
 
 
 def blocks(tokenizer: Any, count: int, half: int) -> Int[Tensor, "block position"]:
-    """Blocks of one half of the pages, every second one, none of which is in the other half; with a start token each.
+    """Blocks from one half of the pages (every second page), each with a start token; the halves share no page.
 
     Raises BadInput if there is less text.
     """

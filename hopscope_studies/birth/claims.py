@@ -14,7 +14,7 @@ from hopscope.experiments.quantities import Quantities
 from hopscope_studies.birth.models.basic_transformer import TRAINED
 
 PAPER = "Bietti et al. (2023)"
-HALF, SOLVED = 0.5, 0.9  # recall at which a memory counts as there; accuracy at which a model has learnt (ours)
+HALF, SOLVED = 0.5, 0.9  # recall at which a memory counts as formed; accuracy at which a model has learnt (ours)
 CHARACTERS, TRIGGERS, PLACES = 65, 5, 63  # items of the probes: of W_O2, of W_K2 with fixed triggers, of W_K1 first
 
 
@@ -62,7 +62,8 @@ def about_depth(told: Quantities) -> Iterator[Claim]:
     )
     yield told.claim(
         "basic_model_succeeds",
-        "The basic model, with three matrices trained among frozen random embeddings, predicts about as many.",
+        "The basic model, with three matrices trained among frozen random embeddings, predicts nearly all outputs in "
+        "context.",
         told.of("basic", "accuracy"),
         "accuracy",
         ("basic",),
@@ -70,7 +71,7 @@ def about_depth(told: Quantities) -> Iterator[Claim]:
     )
 
 
-#: What memories are judged in order on: the claim, and what the triggers are.
+#: The models whose memories are judged by their order: the claim, and the setting in words.
 ORDERS = {
     "published": ("memories_in_order", "the most frequent characters; the published width, length, rate and steps"),
     "basic": ("memories_in_order_small", "the most frequent characters; half the width and length, a higher rate"),
@@ -79,12 +80,12 @@ ORDERS = {
 
 
 def halfway(items: int) -> float:
-    """The recall that is half of what chance leaves: corrected for chance, 1 item in so many, it is one half."""
+    """The recall that is one half once it is corrected for chance, which is 1 in so many items."""
     return HALF + (1 - HALF) / items
 
 
 def about_order(told: Quantities) -> Iterator[Claim]:
-    """Which memory forms first, by recall corrected for chance; and what forms before what lies in the context."""
+    """The order in which memories form, by recall corrected for chance; and bigrams against outputs in context."""
     for model, (name, words) in ORDERS.items():
         tokens = CHARACTERS if model == "basic drawn" else TRIGGERS
         probes = {"W_O2": CHARACTERS, "W_K2": tokens, "W_K1 first": PLACES}
@@ -104,15 +105,15 @@ def about_order(told: Quantities) -> Iterator[Claim]:
 
 
 def about_published(told: Quantities) -> Iterator[Claim]:
-    """The order once more, with as many candidates for W_K2 as W_O2 has; and what of it does hold."""
+    """The order with as many candidates for W_K2 as for W_O2; and the part of it that holds."""
     probes = {"W_O2": CHARACTERS, "W_K2 of all": CHARACTERS, "W_K1 first": PLACES}
     o2, k2, k1 = (reached(told, "published", memory, halfway(items)) for memory, items in probes.items())
     words = f"medians {o2.median():.0f}, {k2.median():.0f}, {k1.median():.0f}"
     for name, sentence, found in (
         (
             "memories_in_order_of_all",
-            "Memories form in the same order if W_K2 must tell a trigger from all other characters, not from four "
-            "triggers",
+            "Memories form in the order W_O², W_K², W_K¹ also if W_K² must tell a trigger from all other characters, "
+            "not only from the four other triggers",
             (o2 < k2) & (k2 < k1),
         ),
         ("second_layer_first", "Memories form from the top down: both of layer 2 before W_K¹", (o2 < k1) & (k2 < k1)),
@@ -139,20 +140,20 @@ def about_bigrams(told: Quantities) -> Claim:
     bigram, context = (Series(found[name], dtype=float) for name in names)
     return told.claim(
         "bigrams_before_context",
-        "Global bigrams are learnt before what lies in the context: steps until the loss of bigrams is half-way from "
-        f"ln {CHARACTERS} to the least it reaches ({bigram.median():.0f}), and that in context half-way to 0 "
-        f"({context.fillna(math.inf).median():.0f}; medians; all characters asked, with a linear layer W_F).",
+        "Global bigrams are learnt before outputs in context: the loss of bigrams is half-way from "
+        f"ln {CHARACTERS} to its lowest value after {bigram.median():.0f} steps, the loss in context half-way to 0 "
+        f"after {context.fillna(math.inf).median():.0f} (medians; all characters asked, with a linear layer W_F).",
         context.fillna(math.inf) - bigram,
         "number of steps by which bigrams are first",
         ("basic all",),
         of="median",
-        also=[bound("the same", context.fillna(math.inf) - bigram, above=0)],
+        also=[bound("number of these steps", context.fillna(math.inf) - bigram, above=0)],
         above=0,
     )
 
 
 def about_joint(told: Quantities) -> Iterator[Claim]:
-    """At once against one after the other, whose stages are not charged for being longer than they must."""
+    """Joint training against training in stages, each of which counts only until its memory is learnt."""
     first, second, learnt = (
         reached(told, "basic staged", quantity, level)
         for quantity, level in (("W_O2", HALF), ("W_K2", HALF), ("accuracy", SOLVED))
@@ -165,8 +166,8 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
             "accuracy",
             SOLVED,
             tight,
-            "Trained at once the basic model learns sooner than trained in stages, from the top down, "
-            f"though each stage count only until its memory's recall is {HALF}",
+            "Trained at once, the basic model learns sooner than in stages from the top down, even if each stage "
+            f"counts only until its memory's recall is {HALF}",
         ),
         (
             "first_memory_is_faster_jointly",
@@ -213,7 +214,7 @@ def about_circuit(told: Quantities) -> Claim:
     before, copy = (told.of("2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
     return told.claim(
         "circuit_is_an_induction_head",
-        "In two layers discovery finds a circuit with a path from an output to its trigger before it, and one from a "
+        "In two layers discovery finds a circuit with a path from an output to the trigger before it, and one from a "
         "later trigger to that output.",
         (accepted > 0) & (before > 0) & (copy > 0),
         "runs with such a circuit",

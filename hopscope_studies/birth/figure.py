@@ -46,5 +46,5 @@ def draw(ax: Axes, table: DataFrame, model: str, quantity: str, index: int, labe
     for _, run in rows.groupby("run"):
         ax.plot(run.step, run.value, color=colour(index), lw=0.6, alpha=0.4, **style)
     mean, count = rows.groupby("step").value.mean(), rows.groupby("step").run.nunique()
-    mean = mean[count == rows.run.nunique()]  # as long as no run has ended
+    mean = mean[count == rows.run.nunique()]  # only while all runs go on
     ax.plot(mean.index, mean, color=colour(index), lw=1.8, label=label or "_", **style)

@@ -26,10 +26,10 @@ SIZES = [0.01 * 4.0**k for k in range(15)]  # of a step, in units of the gradien
 class ThreeSteps(Work):
     """One gradient step on each matrix in turn, from nothing, on the population loss of `induction`.
 
-    The simplified setup: embeddings, values and what layer 1 writes are orthonormal; every sequence asks once, at its
-    end; the expectation over sequences is a mean over `sample` of them. `blocks` says whether each matrix moves only
-    in its own memory's block (positions to positions; what layer 1 wrote to tokens; values to outputs) or as its whole
-    gradient has it. The size of each step is the best of a grid, by the loss on other sequences.
+    In the simplified setup embeddings, values and the output of layer 1 are orthonormal. Every sequence asks once, at
+    its end. The expectation over sequences is a mean over `sample` of them. `blocks` says whether each matrix moves
+    only in its own memory's block (positions to positions; layer 1's output to tokens; values to outputs) or along its
+    whole gradient. The size of each step is the best of a grid, by the loss on other sequences.
     """
 
     label = "three-steps"
@@ -90,8 +90,8 @@ def loss_of(model: BasicTransformer, batch: Batch) -> Tensor:
 def orthonormal(task: Induction, random: torch.Generator) -> BasicTransformer:
     """A blank basic model in which everything that is frozen is orthonormal, as in the limit of infinite width.
 
-    Tokens and positions have a direction each; layer 1 writes what it read into directions of their own; outputs are
-    read off others still.
+    Each token and position has a direction of its own. Layer 1 writes into further directions, and outputs are read
+    off yet others.
     """
     d_vocab, n = task.d_vocab, task.d_vocab + task.n_positions
     model = BasicArchitecture(d_model=2 * n + d_vocab, blank=True).build(task, random)
@@ -106,7 +106,7 @@ def orthonormal(task: Induction, random: torch.Generator) -> BasicTransformer:
 
 
 def memory_blocks(model: BasicTransformer) -> Mapping[str, tuple[Tensor, Tensor]]:
-    """What each matrix should join to what: orthonormal rows that it reads, and that it writes (or is asked by)."""
+    """The two sides of each memory: orthonormal rows that it reads, and rows that it writes or is queried by."""
     return {
         "W_O2": (model.W_E @ model.W_V2, model.W_U.T),
         "W_K2": (model.W_E @ model.W_V1 @ model.W_O1, model.W_E),

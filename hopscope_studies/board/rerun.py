@@ -1,4 +1,4 @@
-"""A row's weights, asked fresh sequences: what the board states of a row is what anybody finds again."""
+"""The losses of a row's weights on fresh sequences, which must agree with what the board states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hopscope.experiments.work import Work
 from hopscope.runs.evaluation import evaluate
 from hopscope_studies.board.row import ROWS, Row, rows_in
 
-FRESH = 1  # seed of the sequences; a run's own report has seed 0
+FRESH = 1  # seed of the sequences; a run's own report uses seed 0
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class Rerun(Work):
 
 
 def losses(row: Row, n: int) -> dict[str, float]:
-    """A row's losses by hop on n fresh sequences, which no run has been reported with."""
+    """A row's losses by hop on n fresh sequences, which no run's report has used."""
     measured: dict[str, float] = evaluate(row.run.model, row.task, n, FRESH, "board")["hop_losses"]
     return measured

@@ -40,17 +40,17 @@ CARRIED = ("config.json", "sessions.jsonl", "report.json")
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what was trained, and how far it came.
+    """A row of the board.
 
     Attributes:
-        run: the run.
+        run: the trained model, with its recipe and report.
     """
 
     run: Run
 
     @property
     def name(self) -> str:
-        """Its folder's."""
+        """The name of its folder."""
         return self.run.path.name
 
     @property
@@ -65,21 +65,21 @@ class Row:
 
     @cached_property
     def hop_losses(self) -> dict[str, float]:
-        """The losses of its hops that it was finished with, on fresh sequences."""
+        """The losses by hop in its run's report, on fresh sequences."""
         assert self.run.report is not None
         losses: dict[str, float] = self.run.report["hop_losses"]
         return losses
 
     @property
     def sequences(self) -> int:
-        """Sequences seen in training, each time that one was."""
+        """Sequences seen in training; one that is seen twice counts twice."""
         return self.run.step * self.run.config.training.batch
 
     def as_dict(self, losses: Mapping[str, float] | None = None) -> dict[str, Any]:
         """Its columns on the board: hops learnt, and what they cost.
 
         Args:
-            losses: by hop, measured anew; by default those that the run was finished with.
+            losses: by hop, measured anew; by default those of the run's report.
         """
         losses = losses or self.hop_losses
         shape = self.architecture
@@ -101,7 +101,7 @@ class Row:
         }
 
     def command(self) -> str:
-        """The command that trains it: every setting that is not the default of `hopscope train`."""
+        """The command that trains it, with every setting that differs from the defaults of `hopscope train`."""
         config = self.run.config
         words = [word for part in (config.task, self.architecture, config.training) for word in options(part)]
         return shlex.join(["hopscope", "train", config.task.name(), *words])
@@ -109,7 +109,7 @@ class Row:
     def least_layers(self) -> int:
         """The fewest layers that any transformer with this mask, order and number of heads needs for its hops.
 
-        See docs/theory.md. 0 where it has learnt no hop.
+        See docs/theory.md. 0 if it has learnt no hop.
         """
         hops = hops_learnt(self.hop_losses)
         mask, heads = (
@@ -130,10 +130,10 @@ def options(settings: Settings) -> Iterator[str]:
 
 
 def hops_learnt(losses: Mapping[str, float]) -> int:
-    """The last hop up to which every hop that is asked has been learnt; 0 where the first of them has not.
+    """The number of the last hop up to which every asked hop is learnt; 0 if the first of them is not.
 
     Args:
-        losses: by hop, `x1` the nearest; without a curriculum there is the last alone.
+        losses: by hop, `x1` the nearest; without a curriculum there is only the last.
     """
     learnt = 0
     for hop, loss in losses.items():
@@ -171,7 +171,7 @@ def add(run: Run, name: str, folder: Path = ROWS) -> Row:
     """Put a finished run on the board: its recipe, its report and its last weights, in float16.
 
     Raises:
-        BadInput: it does not belong there, its weights are larger than 2 MB, or its name is none or taken.
+        BadInput: it does not belong there, its weights are larger than 2 MB, or its name is not allowed or taken.
         CannotSave: the folder cannot be written to.
     """
     row_of(run)

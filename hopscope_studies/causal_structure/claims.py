@@ -58,8 +58,8 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
     attention, first, other = (told.of("sgd", f"layer 0{word}") for word in ("", " first", " shuffled"))
     yield told.claim(
         "sgd_attends_to_parents",
-        "Trained by SGD on a random tree, children attend to their parents in layer 0 (paper's code: .837 over graphs) "
-        f"(parents attended most: {first.mean():.2f}; on a shuffled graph's parents {other.mean():.2f}).",
+        "Trained by SGD on a random tree, children attend to their parents in layer 0 (paper's code: .837 over graphs; "
+        f"parents attended most: {first.mean():.2f}; attention on a shuffled graph's parents: {other.mean():.2f}).",
         attention,
         "mean attention on parents",
         ("sgd",),
@@ -94,12 +94,12 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
 
 
 def about_where(told: Quantities) -> Iterator[Claim]:
-    """Where AdamW's models keep the graph."""
+    """Where AdamW's models store the graph."""
     found, other = (told.of("adamw", f"layer 1 first{word}") for word in ("", " shuffled"))
     yield told.claim(
         "adamw_keeps_it_in_layer_1",
-        "AdamW's models have the graph in layer 1: what the query read in layer 0, where a token stands, moves the "
-        f"scores of that place's children most (of a shuffled graph {other.mean():.2f}).",
+        "AdamW's models have the graph in layer 1: a position that the query read in layer 0 changes the scores of its "
+        f"children most (children of a shuffled graph: {other.mean():.2f}).",
         found,
         "share of children whose parent stands out",
         ("adamw",),
@@ -110,10 +110,10 @@ def about_where(told: Quantities) -> Iterator[Claim]:
     adamw, sgd = (query_share(told, kind) for kind in ("adamw", "sgd"))
     yield told.claim(
         "whose_layer_0",
-        "Of what it costs to blind children, or the query, in layer 0, the query's part is greater by AdamW than by "
-        f"SGD ({adamw.mean():.2f} and {sgd.mean():.2f}).",
+        "Of the cost of blinding children and the query in layer 0, the query's part is greater in AdamW's models than "
+        f"in SGD's ({adamw.mean():.2f} and {sgd.mean():.2f}).",
         (adamw - sgd).dropna(),
-        "the query's part, AdamW's less SGD's",
+        "difference of the query's part, AdamW's less SGD's",
         ("adamw", "sgd"),
         above=0,
     )
@@ -148,10 +148,10 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     counted, bayes = told.of("sgd", "counted"), told.of("sgd", "bayes")
     yield told.claim(
         "reference_is_not_bayes",
-        f"Counting from parents, the paper's reference, is not the best predictor: roots tell of the matrix, too "
-        f"(expected losses {counted.mean():.4f} and {bayes.mean():.4f}).",
+        f"Counting from parents, the paper's reference, is not the best predictor: roots carry information about the "
+        f"matrix, too (expected losses {counted.mean():.4f} and {bayes.mean():.4f}).",
         counted - bayes,
-        "the reference's loss less that of Bayes",
+        "excess of the reference's loss over that of Bayes",
         ("sgd",),
         within=between(0.005, 0.1),
         section=f"{PAPER}, section 5",
@@ -172,8 +172,8 @@ def about_two_parents(told: Quantities) -> Claim:
     split, most = told.of("two parents", "split"), told.of("two parents", "layer 0")
     return told.claim(
         "two_parents_split",
-        "Where each position has two parents, two heads of layer 0 share them out: each child's two parents are the "
-        f"positions that they attend to most (mean attention of the better head {most.mean():.2f}).",
+        "If each position has two parents, two heads of layer 0 divide them: each child's two parents are the "
+        f"positions that the heads attend to most (mean attention of the better head {most.mean():.2f}).",
         split,
         "share of children",
         ("two parents",),

@@ -1,12 +1,12 @@
-"""Two disentangled transformers made by hand that answer alike, one with the graph in layer 0 and one in layer 1.
+"""Two hand-set disentangled transformers with equal answers, one with the graph in layer 0 and one in layer 1.
 
 Both average the tokens of all children whose parents hold the asked token, and put out c times that average. They
-differ in who knows the graph (the first is the paper's construction, section 2.3; the second is ours):
+differ in where the graph is stored (the first is the paper's construction, section 2.3; the second is ours):
 
 - *keys look*: in layer 0 each child attends to its parent; in layer 1 the query attends to children that
   read its token.
-- *the query looks*: in layer 0 the query attends to every position that holds another token than its own, so it reads
-  where these stand; in layer 1 those places keep it from their children, and it attends to all others.
+- *the query looks*: in layer 0 the query attends to every position with another token than its own, and so reads where
+  these are; in layer 1 it avoids the children of those positions and attends to all others.
 """
 
 from __future__ import annotations
@@ -56,6 +56,6 @@ def constructed(task: CausalSequences, way: str, answer: float = ANSWER) -> Dise
 
 
 def second_layer_block(model: DisentangledTransformer) -> Float[Tensor, "parent child"]:
-    """How much reading each position in layer 0 adds to each position's score in layer 1: the query's graph."""
+    """By how much reading a position in layer 0 changes each position's score in layer 1: the query's graph."""
     at = blocks(model.d_vocab, model.n_positions)
     return model.get_parameter("A1")[0][at["read position"], at["position"]].detach()

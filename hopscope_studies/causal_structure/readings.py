@@ -1,4 +1,4 @@
-"""What is read off a model of causal sequences at its end: losses beside their floors, and where it keeps the graph."""
+"""Measurements of a trained model of causal sequences: losses beside their floors, and where it stores the graph."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SEQUENCES = 4096  # on which losses are compared, sequence by sequence
 def at_the_end(model: Model, task: CausalSequences, seed: int, sequences: int = SEQUENCES) -> dict[str, float]:
     """Numbers by name, all on the same fresh sequences.
 
-    `loss`, expected, of the model; `bayes`, of the Bayes predictor; `counted`, of the paper's reference; `children
-    blind` and `query blind`, of the model when these positions attend evenly in layer 0. `layer 0`: mean attention of
-    children to a parent, of the head that has most; `layer 0 first`: the share of children whose most attended position
-    is a parent; `layer 1 first`: the share whose parent stands out in what layer 1's query makes of positions read in
-    layer 0 (models of one head); `split`: the share of children whose parents are the most attended positions of two
-    different heads. Each also `shuffled`: against a graph of other parents.
+    Expected losses: `loss`, of the model; `bayes`, of the Bayes predictor; `counted`, of the paper's reference;
+    `children blind` and `query blind`, of the model when these positions attend evenly in layer 0. `layer 0`: mean
+    attention of children to a parent, for the head that has most. `layer 0 first`: the share of children whose most
+    attended position is a parent. `layer 1 first`: the share of children whose parent, read in layer 0, changes their
+    score in layer 1 most (models of one head). `split`: the share of children whose parents are the most attended
+    positions of two different heads. Measures of the graph also come as `… shuffled`: against a graph of other parents.
     """
     batch = task.sample(sequences, generator(seed, "causal structure", 0, model.device))
     law = task.law(batch.draw)
@@ -68,7 +68,7 @@ def blind(model: Model, batch: Batch, places: list[int]) -> Tensor:
 
 
 def graph_in(model: Model, pattern: Float[Tensor, "head query key"], graph: Graph) -> dict[str, float]:
-    """How much of a graph stands in layer 0's mean pattern, and in layer 1's scores."""
+    """How much of a graph is in layer 0's mean pattern and in layer 1's scores."""
     children, adjacency = graph.children, graph.adjacency[graph.children]
     rows = pattern[:, children]
     on_parents = (rows * adjacency).sum(-1).mean(1)
@@ -88,7 +88,7 @@ def graph_in(model: Model, pattern: Float[Tensor, "head query key"], graph: Grap
 
 
 def share(rows: Float[Tensor, "child position"], graph: Graph, named: Callable[[Tensor, int], int]) -> float:
-    """The share of children for which what is named of their row is a parent."""
+    """The share of children for which `named` picks a parent from their row."""
     right = [named(row, child) in graph.parents[child] for row, child in zip(rows, graph.children, strict=True)]
     return sum(right) / len(right)
 

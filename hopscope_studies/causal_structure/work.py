@@ -1,4 +1,4 @@
-"""What needs no training: information between positions from matrices alone, and transformers made by hand."""
+"""Work without training: information between positions from matrices alone, and hand-set transformers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hopscope_studies.causal_structure.tasks.causal_sequences import CausalSeque
 
 @dataclass(frozen=True)
 class Information(Work):
-    """Whether the earlier position of most mean χ² information is the parent; no sequence is looked at."""
+    """Whether the parent is the earlier position with the most mean χ² information, computed without any sequence."""
 
     label: ClassVar[str] = "causal_information"
 
@@ -44,11 +44,11 @@ class Information(Work):
 
 @dataclass(frozen=True)
 class Construction(Work):
-    """A transformer made by hand, read as trained ones are: the positive control."""
+    """A hand-set transformer, measured as trained ones are: the positive control."""
 
     label: ClassVar[str] = "causal_construction"
 
-    way: str = setting(WAYS[0], "who knows the graph", choices=WAYS)
+    way: str = setting(WAYS[0], "where the graph is stored", choices=WAYS)
     d_vocab: int = setting(3, "number of states", low=2)
     length: int = setting(12, "number of positions", low=3)
     seed: int = setting(0, "of the graph and of the sequences", low=0)

@@ -1,8 +1,8 @@
-"""The models that are counted: every combination of what may decide which circuit is learnt, over seeds.
+"""The models that are counted: every combination of the factors that may decide which circuit is learnt, over seeds.
 
 All are asked for D hops of the retrieval problem (Musat, ICLR 2025, section 3), have one head a layer and no MLP, and
 begin with the prior of this project's presets: in layer 0 attention's bias by distance starts at 4 for the token
-before. A run stops when it is solved well, at a fifth of the loss that a circuit is asked for.
+before. A run stops at a fifth of the loss that a circuit must keep.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from hopscope.tasks.retrieval import Retrieval
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
 #: Neither is a large step from the presets, 1e-3 and `early_layers`.
 RATES, WEIGHTS = (1e-3, 2e-3), ("early_layers", "fan_in")
-#: By D: numbers of layers, and orders of facts. Others than deepest first are seldom
-#: learnt at D = 3 within these steps.
+#: By D, numbers of layers and orders of facts. At D = 3 other orders than deepest first are seldom learnt so soon.
 LAYERS = {2: (3, 4, 5), 3: (4, 5), 4: (4, 5)}
 TAUGHT = {2: ORDERS, 3: ORDERS[:1], 4: ORDERS[:1]}
 #: By scale and D, how many seeds; and how many models are searched as they begin, as control.
 SEEDS = {"quick": {2: 1}, "cpu": {2: 2, 3: 1}, "long": {2: 6, 3: 6, 4: 2}, "paper": {2: 20, 3: 20, 4: 20}}
 UNTRAINED = {"quick": 1, "cpu": 4, "long": 12, "paper": 20}
-SOLVED = 0.01  # every hop's validation loss; circuits of models that have just passed 0.05 fall short of it by a hair
+SOLVED = 0.01  # every hop's validation loss; circuits of models that have only just passed 0.05 narrowly miss it
 STEPS = {2: 600, 3: 600, 4: 800}
 TINY = {"batch": 16, "val_size": 32}  # of the scale quick
 PRIOR = "relative(start='L0 1:4')"

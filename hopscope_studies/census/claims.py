@@ -1,4 +1,4 @@
-"""What the census says, held to thresholds of ours."""
+"""The claims of the census, judged by thresholds of ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPLAINED = 2
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether circuits are found, how they spread over classes, and what decides."""
+    """Whether circuits are found, how they are distributed over classes, and what decides the class."""
     table = classed(table)
     circuits = counted(table[table.trained > 0])
     yield from about_tests(table, circuits)
@@ -69,7 +69,7 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
 
 
 def classed(table: DataFrame) -> DataFrame:
-    """With an empty class where there is none, for which a file has nothing."""
+    """The table with an empty text for a missing class, which a file stores as an empty entry."""
     return table.assign(wiring=table.wiring.astype(object).where(table.wiring.notna(), ""))
 
 
@@ -79,7 +79,7 @@ def counted(table: DataFrame) -> DataFrame:
 
 
 def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
-    """How alike circuits are, and how good."""
+    """How alike circuits are, and how many heads they use."""
     pairs = pairs_of_seeds(circuits)
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
@@ -119,13 +119,13 @@ def pairs_of_seeds(circuits: DataFrame) -> list[bool]:
 
 
 def explained_by(factor: str, circuits: DataFrame) -> Explained | None:
-    """What one factor says of the class, where the others are the same."""
+    """How much one factor explains of the class among models with the same other factors."""
     alike = circuits[["D", *(name for name in FACTORS if name != factor)]].apply(tuple, axis=1)
     return explained(list(circuits.wiring), list(circuits[factor]), list(alike)) if len(circuits) else None
 
 
 def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether a factor says more of the class than chance does."""
+    """Whether a factor explains more of the class than chance does."""
     found = explained_by(factor, circuits)
     return Evidence(circuits, "beyond (8)", among=table).claim(
         f"{factor}_decides",

@@ -1,8 +1,8 @@
-"""How much of which class a circuit is of is explained by something: conditional mutual information, against shuffles.
+"""How much a factor explains of a circuit's class: conditional mutual information, compared with shuffled labels.
 
-Mutual information of few samples is above 0 by chance alone. So labels are shuffled among models that are alike in all
-else, which says both what chance does and how seldom it does as much (Vinh, Epps & Bailey, 2010, JMLR 11, adjust for
-chance in the same way).
+The mutual information of few samples is above 0 by chance alone. So labels are shuffled among models that are alike in
+all other factors. This gives the value by chance, and how seldom chance gives as much as was found (Vinh, Epps &
+Bailey, 2010, JMLR 11, adjust for chance in the same way).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SHUFFLES = 999
 
 @dataclass(frozen=True)
 class Explained:
-    """What a factor says of the label, where all else is equal.
+    """How much a factor explains of the label, all else equal.
 
     Attributes:
-        share: of what is uncertain about the label, adjusted for chance: 0 what shuffled labels give, 1 all.
+        share: of the label's uncertainty, adjusted for chance: 0 for as much as shuffled labels give, 1 for all of it.
         chance: probability that shuffled labels give as much.
         contrary: probability that they give as little.
     """
@@ -35,7 +35,7 @@ class Explained:
 def explained(
     labels: Sequence[Hashable], factor: Sequence[Hashable], alike: Sequence[Hashable], seed: int = 0
 ) -> Explained | None:
-    """Labels by a factor among samples that are alike; None where nothing is uncertain, or nothing can be told.
+    """Labels by a factor among samples that are alike; None if there is no uncertainty beyond chance to explain.
 
     Args:
         labels: one per sample.
@@ -60,7 +60,7 @@ def explained(
 def shuffled(
     labels: Sequence[Hashable], among: Sequence[Sequence[int]], generator: numpy.random.Generator
 ) -> list[Hashable]:
-    """The labels, each group's dealt out anew within the group."""
+    """The labels, permuted within each group."""
     dealt = list(labels)
     for part in among:
         for place, source in zip(part, generator.permutation(part), strict=True):
@@ -69,7 +69,7 @@ def shuffled(
 
 
 def shared(labels: Sequence[Hashable], factor: Sequence[Hashable], among: Sequence[Sequence[int]]) -> float:
-    """Information that the factor has of the labels, in nats, times the number of samples, summed over the groups."""
+    """Mutual information of factor and labels in nats, times the number of samples, summed over the groups."""
     total = 0.0
     for part in among:
         total += entropy([labels[i] for i in part])
@@ -79,5 +79,5 @@ def shared(labels: Sequence[Hashable], factor: Sequence[Hashable], among: Sequen
 
 
 def entropy(labels: Sequence[Hashable]) -> float:
-    """Of the labels' frequencies, in nats, times the number of labels."""
+    """The entropy of the labels' frequencies in nats, times the number of labels."""
     return sum(n * log(len(labels) / n) for n in Counter(labels).values())

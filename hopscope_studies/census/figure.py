@@ -16,7 +16,7 @@ from hopscope_studies.census.claims import EXPLAINED, FACTORS, classed, counted,
 
 DRAWN = 4  # classes of each D
 SHOWN = 12  # bars of each D
-LONG = 4  # hops: so many roles want room and small letters
+LONG = 4  # hops from which roles need more room and smaller letters
 
 
 @styled
@@ -65,7 +65,7 @@ def shares(ax: Axes, circuits: DataFrame) -> None:
             ax.annotate(words, end, (3, 0), textcoords="offset points", va="center", fontsize=7)
     ax.set_yticks(range(len(FACTORS)), FACTORS.values())
     ax.set(xlabel="share explained, above chance", ylim=(len(FACTORS) - 0.4, -0.6))
-    ax.update_datalim([(0.05, 0)])  # so that rounding errors are no bars
+    ax.update_datalim([(0.05, 0)])  # so that rounding errors do not show as bars
     ax.margins(x=0.25)
     ax.set_title(f"What decides, D = {EXPLAINED}")
 

@@ -1,8 +1,8 @@
-"""Weights that copy by composition, made by hand: the positive control of `composition` (ours).
+"""Hand-set weights that copy by composition: the positive control of `composition` (ours).
 
 The residual stream has four registers of one-hot tokens: the position's own token, the one before, the one before that,
-and the answer. Layer 0 fills the second and the third by two heads of fixed offset; a head of layer 1 looks for the
-place whose two predecessors are the query's last two tokens, and reads its token.
+and the answer. Two heads of fixed offset in layer 0 fill the second and the third register. A head of layer 1 finds the
+position whose two predecessors are the query's last two tokens, and reads its token.
 """
 
 from __future__ import annotations

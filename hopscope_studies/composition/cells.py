@@ -8,7 +8,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.repeated_segment import RepeatedSegment
 
-#: Of each scale: the task, the width, the training. Those of `paper` are read in the authors' code.
+#: The task, the width and the training by scale. Those of `paper` are from the authors' code.
 TASKS: dict[str, dict[str, Any]] = {
     "quick": {"length": 20, "d_vocab": 16, "shortest": 4, "longest": 6},
     "cpu": {},
@@ -22,7 +22,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
 }
 #: What every scale shares: AdamW as in the authors' code.
 ADAMW: dict[str, Any] = {"weight_decay": 5e-4, "beta2": 0.98}
-#: Length of the segments in sequences of the other kind, whose tokens come evenly.
+#: Length of the segments out of distribution, where tokens are equally frequent.
 LONGER = {"quick": 8, "cpu": 12, "paper": 25}
 
 
@@ -34,6 +34,6 @@ def cell(n_layers: int, seed: int, scale: str = "cpu", pool: int = 0) -> Config:
 
 
 def elsewhere(task: RepeatedSegment, scale: str) -> RepeatedSegment:
-    """Out of distribution: even frequencies and longer segments, none of a pool."""
+    """Out of distribution: equal frequencies and longer segments, not from a pool."""
     longer = LONGER[scale]
     return task.but(frequencies="uniform", shortest=longer, longest=longer, pool=0, asked="copy")

@@ -83,7 +83,7 @@ def gaps(curves: DataFrame, name: str) -> Series:
 
 
 def movement_claims(curves: DataFrame) -> Iterator[Claim]:
-    """What happens when the error falls."""
+    """What changes at the time when the error falls."""
     for id, name, words in MEASURES:
         difference = gaps(curves, name)
         yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
@@ -128,13 +128,13 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
             "Projecting the shared directions out of what layer 0 writes breaks copying",
             1,
         ),
-        ("bridge_is_enough", "only", "Leaving nothing but the shared directions spares copying", -1),
+        ("bridge_is_enough", "only", "Keeping only the shared directions spares copying", -1),
     ):
         part = rows[rows.projection == name]
         yield Evidence(part, "sections 3 and 4", among=projected).claim(
             id,
-            f"{sentence}, projecting as many random ones does not (rank {rank:g}; errors out of distribution with the "
-            f"shared ones {words_of(part.shared_error)}, with random ones {words_of(part.random_error)}).",
+            f"{sentence}, doing the same with random directions does not (rank {rank:g}; errors out of distribution "
+            f"with the shared ones {words_of(part.shared_error)}, with random ones {words_of(part.random_error)}).",
             sign * (part.shared_error - part.random_error),
             "difference of the errors",
             above=0.2,
@@ -152,9 +152,9 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
     yield Evidence(small, "code, run.sh").claim(
         "small_pools_are_memorised",
-        f"With {pools.pool.min()} segments in all, models learn those: in distribution the error is "
-        f"{words_of(small.id_error)}, in the first copy, where nothing is copied yet, {words_of(small.known_error)}; "
-        "out of distribution they fail.",
+        f"With {pools.pool.min()} segments in all, models memorise them: in distribution the error is "
+        f"{words_of(small.id_error)}, and in the first copy, where nothing can be copied yet, "
+        f"{words_of(small.known_error)}. Out of distribution these models fail.",
         small.ood_error,
         "final error out of distribution",
         above=FAILS,
@@ -162,7 +162,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(large, "code, run.sh").claim(
         "large_pools_are_not",
-        f"With {pools.pool.max()} segments models copy: out of distribution, too, the error is low.",
+        f"With {pools.pool.max()} segments models copy: the error is low also out of distribution.",
         large.ood_error,
         "final error out of distribution",
         below=SUCCEEDS,

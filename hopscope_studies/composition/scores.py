@@ -35,14 +35,14 @@ def error(seen: Observation) -> float:
 
 
 def errors(model: Transformer, asked: dict[str, Batch]) -> dict[str, float]:
-    """Of every kind of sequences, `id_error` …; and `known_error`, in the first copy of `id`: 1 − 1/V … if unknown."""
+    """The error on every kind of sequences, such as `id_error`; and `known_error`, that in the first copy of `id`."""
     found = {f"{name}_error": error(observe(model, batch)) for name, batch in asked.items()}
     return found | {"known_error": known_error(model, asked["id"])}
 
 
 @torch.no_grad()
 def known_error(model: Transformer, batch: Batch) -> float:
-    """Errors in the first copy, where only somebody who knows the pool can tell what follows."""
+    """The error in the first copy, where only a model that knows the pool can tell what follows."""
     draw, task = batch.draw, batch.task
     assert isinstance(task, RepeatedSegment)
     first = {**draw, "starts": draw["starts"][:, :1].expand(-1, 2)}  # where the first copy is, as if it were the second
@@ -74,7 +74,7 @@ def heads(model: Transformer, batch: Batch) -> dict[str, float]:
 
 
 def strongest(curves: Iterable[dict[int, float]]) -> dict[int, float]:
-    """At each lag the most attention that a head gives it."""
+    """At each lag, the attention of the head that gives it most."""
     found: dict[int, float] = {}
     for curve in curves:
         found |= {lag: max(value, found.get(lag, 0.0)) for lag, value in curve.items() if value == value}
@@ -82,7 +82,7 @@ def strongest(curves: Iterable[dict[int, float]]) -> dict[int, float]:
 
 
 def matches(model: Transformer, scale: str) -> dict[str, float]:
-    """How W_QK of layer 1 and W_OV of layer 0 match: diagonal score, that of W_OV shuffled, subspaces, random ones."""
+    """How W_QK of layer 1 and W_OV of layer 0 match: diagonal scores and subspaces, each beside a random floor."""
     induction, previous, rank = parts(model)
     random = generator(0, "shuffle")
     orders = [torch.randperm(len(previous), generator=random) for _ in range(RANDOM[scale])]
@@ -125,5 +125,5 @@ def ranks(width: int) -> list[int]:
 
 
 def changed(model: Transformer, batch: Batch, replace: Replacements) -> float:
-    """The error of a model that is interfered with."""
+    """The error of a model under replacements."""
     return error(Observation(model, batch, replace))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,7 +48,7 @@ class Simulations(Work):
     n_items: int = setting(100, "items studied (code: 100)")
     n_runs: int = setting(200, "recalls simulated (code: 1000 for each of 20 first items)")
     n_recalls: int = setting(40, "items recalled at most (code: 100)")
-    every: int = setting(1, "of the grid's models, every so manieth")
+    every: int = setting(1, "step between the grid's models that are simulated")
     seed: int = setting(0, "of the simulation")
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
@@ -56,7 +56,7 @@ class Simulations(Work):
         for memory, curve in self.curves():
             if should_stop():
                 raise Stopped
-            found.append({"memory": list(parameters(memory)), "curve": curve})
+            found.append({"memory": list(astuple(memory)), "curve": curve})
         write_json(folder / "curves.json", found)
 
     def curves(self) -> Iterator[tuple[Memory, list[float]]]:
@@ -71,8 +71,3 @@ SIMULATED = {
     "cpu": Simulations(),
     "paper": Simulations(n_runs=20_000, n_recalls=100),
 }
-
-
-def parameters(memory: Memory) -> tuple[float, float, float]:
-    """Of a model of recall, in the order of its fields."""
-    return memory.encoding, memory.recall, memory.studied

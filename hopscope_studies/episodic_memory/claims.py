@@ -11,14 +11,14 @@ from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
 from hopscope_studies.episodic_memory.fit import NEAR
 
 CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
-COPIES = 0.2  # attention at lag +1 above which a head is said to copy (ours)
-CONTIGUOUS = 2.0  # contiguity from which answers are called contiguous (ours); 1 is even recall
+COPIES = 0.2  # attention at lag +1 above which a head counts as copying (ours)
+CONTIGUOUS = 2.0  # contiguity above which answers count as contiguous (ours); 1 is even recall
 NEEDED = "serial recall needs induction heads"  # Mistry et al.; below, Ji-An et al.
 ABLATED = (
     f"{NEEDED}; without its CMR-like heads GPT-2 small's in-context learning score goes from -.323 to 1.004, without "
     "as many others to -.168"
 )
-TOGETHER = 0.8  # rank correlation over checkpoints from which two things are said to come together (ours)
+TOGETHER = 0.8  # rank correlation over checkpoints above which two measures count as rising together (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -33,7 +33,7 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
     yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
-        "With β_rec = 1 and γ = 0 the simulated CRP is (1 − β_enc)^(d−1) up to its sum (control).",
+        "With β_rec = 1 and γ = 0 the simulated CRP is proportional to (1 − β_enc)^(d−1) (control).",
         checked.furthest,
         "greatest distance of a share",
         n=len(checked),
@@ -43,8 +43,8 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     strict = pandas.concat([chance["even like recall"], chance["exponential like recall"]])
     yield Evidence(chance, "control").claim(
         "random_curves_are_near",
-        "A few per cent of random curves are CMR-like as the paper has it (on the authors' released grid 2 to 6 %); "
-        f"asked also for β_rec above 0.5 and a preference for lag +1 over 0, {strict.max():.1%} are.",
+        "A few per cent of random curves are CMR-like by the paper's criterion (on the authors' released grid 2 to "
+        f"6 %). With β_rec above 0.5 and a preference for lag +1 over 0 required as well, {strict.max():.1%} are.",
         shares,
         f"share of random curves at a distance below {NEAR}",
         within=between(0.01, 0.1),
@@ -70,29 +70,29 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     yield Evidence(best, CMR, source="paper", among=ends).claim(
         "copying_heads_recall",
         f"Heads that attend to what followed their token (above {COPIES:g}; there are {len(best)}) are near a model of "
-        "recall, one that prefers lag +1 and calls up the item's own context (paper: induction heads are CMR-like; the "
-        f"distance of pure attention at +1 is 0; {liked.mean():.0%} are like recall, fitted β_rec "
-        f"{words_of(best.recall)}, β_enc {words_of(best.encoding)}).",
+        "recall that prefers lag +1 and retrieves the item's own context (paper: induction heads are CMR-like; the "
+        f"distance of pure attention at +1 is 0; {liked.mean():.0%} are like recall, with fitted β_rec "
+        f"{words_of(best.recall)} and β_enc {words_of(best.encoding)}).",
         best.distance,
         "CMR distance",
         below=NEAR,
-        also=[bound("that is like recall", liked.tolist(), of="share of", at_least=1)],
+        also=[bound("heads that are like recall", liked.tolist(), of="share of", at_least=1)],
     )
     yield Evidence(ends, CMR).claim(
         "every_model_has_one",
         "Every model that copies has a head that is near a model of recall.",
         [float(run in set(best.run)) for run in ends.run.unique()],
-        "with a head that attends to what followed its token",
+        "models with a head that attends to what followed its token",
         of="share of",
         at_least=1,
     )
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
     yield Evidence(others, CMR, among=ends).claim(
         "other_heads_do_not",
-        f"The {len(others)} heads that do not copy are no nearer to recall than random curves, of which {floor:.1%} "
-        "are CMR-like.",
+        f"The {len(others)} heads that do not copy are CMR-like no more often than random curves, of which {floor:.1%} "
+        "are.",
         others.near.astype(float),
-        "that are CMR-like",
+        "heads that are CMR-like",
         n=len(others),
         of="share of",
         at_most=floor,
@@ -101,13 +101,13 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
 
 
 def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
-    """How the copying heads came nearer to recall since training began."""
+    """How much nearer to recall the copying heads come in training."""
     keys = ["run", "layer", "head"]
     starts = heads[heads.step == 0].set_index(keys).distance
     change = (best.set_index(keys).distance - starts).dropna()
     return Evidence(best, CMR, among=ends).claim(
         "distance_falls",
-        "The copying heads' CMR distance falls in training (paper: so it does in Pythia; the number is the median).",
+        "The copying heads' CMR distance falls in training (paper: it falls in Pythia, too; the number is the median).",
         change,
         "change of the CMR distance",
         below=0,
@@ -121,7 +121,7 @@ def words_of(values: Series) -> str:
 
 
 def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
-    """Contiguity of answers, when it comes, and what it needs."""
+    """Contiguity of answers, when it rises, and which heads it needs."""
     ends = last(answered)
     yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
@@ -141,7 +141,7 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     together = {run: part.forward.rank().corr(part.contiguity.rank()) for run, part in answered.groupby("run")}
     yield Evidence(answered, EMERGENCE).claim(
         "contiguity_comes_with_induction",
-        "Over training contiguity comes with attention to what followed the token: rank correlation over checkpoints.",
+        "Over training contiguity rises with attention to what followed the token: rank correlation over checkpoints.",
         Series(together, dtype=float),
         "rank correlation",
         above=TOGETHER,

@@ -1,10 +1,10 @@
 """The context maintenance and retrieval model of free recall, CMR (Polyn et al., 2009; Ji-An et al., 2024).
 
-Items are studied in order; each is bound to a context that drifts: after d items a share (1 − β_enc)^(d−1) of it is
-left. In recall, context calls an item, and the item calls up its own context, of which a share β_rec enters the present
-one; γ says how much of that is the context of study rather than the item itself. Transitions between recalled items,
-counted by lag, are the conditional response probability (CRP). As in the authors' code (corxyz/icl-cmr,
-src/est_cmr_crp.py), but vectorised over runs.
+Items are studied in order. Each is bound to a context that drifts: after d items a share (1 − β_enc)^(d−1) of it is
+left. In recall, the context cues an item, and the item retrieves its own context. A share β_rec of this enters the
+present context; γ says how much of it is the context of study rather than the item itself. Transitions between recalled
+items, counted by lag, are the conditional response probability (CRP). The code follows the authors' (corxyz/icl-cmr,
+src/est_cmr_crp.py), vectorised over runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def grid() -> Iterator[Memory]:
 
 
 def bindings(encoding: float, n_items: int) -> Float[numpy.ndarray, "context item"]:
-    """What each item's context calls: (1 − β_enc)^(d−1) for the item d places on; the last item ends recall."""
+    """How strongly each item's context cues the item d places on: (1 − β_enc)^(d−1); the last item ends recall."""
     distance = numpy.arange(n_items + 1)[None] - numpy.arange(n_items + 1)[:, None]
     return numpy.where(distance > 0, (1 - encoding) ** numpy.maximum(distance - 1, 0.0), 0.0)
 

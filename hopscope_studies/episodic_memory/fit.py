@@ -1,10 +1,10 @@
 """The CMR distance: how far a curve over lags is from the nearest curve of a model (Ji-An et al., 2024).
 
-After src/fit_attn_score.py of the authors' code. A curve of attention loses its minimum; every model's curve loses its
-own, and is stretched to the same maximum. Their mean squared difference, over the variance of the attention, is the
-distance, and the least one counts. Any curve with one narrow peak is near some model: that of lag 0, too, and a few per
-cent of random curves. So a head is called CMR-like here only if it is also fitted with β_rec above 0.5, and attends to
-what followed its token more than to the token.
+After src/fit_attn_score.py of the authors' code. The minimum is subtracted from a curve of attention and from every
+model's curve, which is then scaled to the same maximum. Their mean squared difference, divided by the variance of the
+attention, is the distance, and the smallest one counts. Any curve with one narrow peak is near some model, also one
+that peaks at lag 0, and so are a few per cent of random curves. So a head counts as *like recall* only if its fitted
+β_rec is also above 0.5, and it attends to what followed its token more than to the token.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Fit:
 
     @property
     def near(self) -> bool:
-        """Whether it is CMR-like as the paper has it."""
+        """Whether the curve is CMR-like by the paper's criterion."""
         return self.distance < NEAR
 
     @property
     def like_recall(self) -> bool:
-        """Whether it is CMR-like as asked here."""
+        """Whether the curve is like recall by our stricter criterion."""
         return self.near and self.memory.recall > RECALLS and self.forward
 
 
@@ -63,7 +63,7 @@ class Fitter:
         self.shapes = (window - low) / (window.max(1, keepdims=True) - low)  # from 0 to 1
 
     def distances(self, curve: Float[numpy.ndarray, "lag"]) -> Float[numpy.ndarray, "memory"]:
-        """Of a curve at lags −5 … 5 to every model; ∞ of a flat curve, to which everything is infinitely far."""
+        """The distance of a curve at lags −5 … 5 from every model; ∞ for a flat curve, whose variance is 0."""
         shifted = curve - curve.min()
         if not shifted.max():
             return numpy.full(len(self.shapes), numpy.inf)
@@ -78,7 +78,7 @@ class Fitter:
         return Fit(float(distances[best]), self.memories[best], bool(curve[FITTED + 1] > curve[FITTED]))
 
     def chance(self, n: int, seed: int = 0) -> dict[str, float]:
-        """Shares (0–1) of n random curves that are near a model, and like recall: each lag even, or exponential."""
+        """Shares (0–1) of n random curves that are near a model, and like recall; lags are uniform, or exponential."""
         random = numpy.random.default_rng(seed)
         shape = (n, 2 * FITTED + 1)
         draws = {"even": random.random(shape), "exponential": random.standard_exponential(shape)}

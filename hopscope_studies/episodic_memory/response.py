@@ -1,9 +1,9 @@
 """Lag-CRP of heads and of a model's answers on a list that is shown twice (Mistry et al., 2025; methods: our reading).
 
-A list of different tokens, then the same tokens in another order: at each token of the second pass, which token of the
-list is likely to come next? The probability that goes to the token `lag` places behind the present one's place in the
-first pass is summed over positions and divided by how often there is such a token: without this division, which
-corrects for availability, somebody who recalls evenly would seem to prefer short lags.
+A list of different tokens is followed by the same tokens in another order. At each token of the second pass we ask
+which token of the list is likely to come next. The probability of the token `lag` places after the present token's
+place in the first pass is summed over positions, and divided by how often there is such a token. This corrects for
+availability: without it an even recaller would seem to prefer short lags.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def asymmetry(curve: dict[int, float]) -> float:
 
 @torch.no_grad()
 def heads_by_lag(model: Transformer, shown: Lists) -> dict[tuple[int, int], dict[int, float]]:
-    """Lag curve of every head, by layer and head: attention of the second pass to the first, around the same token."""
+    """Every head's lag curve, by layer and head: attention of the second pass to the first, around the same token."""
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.architecture.n_layers)]
     cache = model(shown.inputs, cache=names)[1]
     n, length = shown.first.shape

@@ -16,20 +16,7 @@ from hopscope_studies.facts.phases import phases
 
 CAPACITY, PHASES = "Nichani et al. (2024), 5", "Nichani et al. (2024), 6"
 PER_PARAMETER = 0.15  # facts, the published line
-UNTOLD = (
-    3072.0  # steps of the searches whose rows do not say how many: those of `cpu`, from before the column was there
-)
-CURVES = (
-    "step",
-    "loss",
-    "relation_only",
-    "subject_only",
-    "accuracy",
-    "relation_accuracy",
-    "subject_accuracy",
-    "other_subject",
-    "from_relation",
-)
+MEANS = ["loss", "other_subject", "from_relation"]  # of which claims need the mean over a phase
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -43,7 +30,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
-    """Per run of the linear model and phase its first and last step, and means of the curves within it."""
+    """A row per run of the linear model and phase: its first and last step, and means of curves within it."""
     rows = []
     for run, curve in table[(table.kind == "curve") & (table.facts == facts)].groupby("run"):
         curve = curve.sort_values("step")
@@ -51,27 +38,26 @@ def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
         steps = curve.step.tolist()
         found = phases(steps, curve.relation_only.to_numpy(), curve.subject_only.to_numpy(), chance)
         for phase, (first, last) in found.items():
-            inside = curve[curve.step.between(first, last)]
-            means = {name: inside[name].mean() for name in CURVES[1:]}
+            means = curve[curve.step.between(first, last)][MEANS].mean().to_dict()
             rows.append({"run": run, "seed": curve.seed.iloc[0], "phase": phase, "first": first, "last": last, **means})
     return DataFrame(rows)
 
 
 def left_to_the_subject(start: Series) -> float:
-    """What it costs not to know the subject, in nats: H(a | r), which is ln D where all answers are equally frequent.
+    """The loss of ignoring the subject, in nats: H(a | r), which is ln D if all answers are equally frequent.
 
-    A model that knows nothing pays that and the divergence from p(a | r). Facts that are drawn leave less than ln D.
+    The first loss is this entropy plus the divergence from p(a | r). For drawn facts the entropy is less than ln D.
     """
     return min(math.log(start.answers), float(start.loss - start.from_relation))
 
 
 def swept(table: DataFrame) -> DataFrame:
-    """A row per search, that of the smallest size it tried."""
+    """A row per search: that of the smallest size it tried."""
     return table[table.kind == "capacity"].sort_values("size").drop_duplicates("run").sort_index()
 
 
 def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
-    """Where training starts, goes through, and ends."""
+    """Where training starts, which phases it goes through, and where it ends."""
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     start, end = (curve[curve.step == step] for step in (0, curve.step.max()))
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
@@ -137,9 +123,8 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     later = end.other_subject - end.loss
     yield Evidence(middle, PHASES, source="ours; ln D").claim(
         "subject_is_ignored",
-        "In the hallucination phase the model ignores the subject: with another one in the sentence the loss is the "
-        "same, where at the end that "
-        f"costs {later.mean():.1f} nats.",
+        "In the hallucination phase the model ignores the subject: with another subject in the sentence the loss is "
+        f"the same. At the end of training this costs {later.mean():.1f} nats.",
         middle["other_subject"] - middle["loss"],
         "mean cost in the phase (nats)",
         within=around(0, 0.1),
@@ -156,7 +141,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
 
 
 def other_facts(table: DataFrame) -> Iterator[Claim]:
-    """The same training where facts are random, and where the relation decides nothing."""
+    """The same training with random facts, and with a relation that decides nothing."""
     kinds: tuple[tuple[str, str, str, Limit], ...] = (
         (
             "random_facts_too",
@@ -185,9 +170,7 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
 
 
 def capacities(found: DataFrame) -> Iterator[Claim]:
-    """Facts per parameter, each shape as trained longest; and how much of what lacks training for longer adds."""
-    given = found.steps if "steps" in found else Series(math.nan, found.index)
-    found = found.assign(steps=given.fillna(UNTOLD))
+    """Facts per parameter, each shape in its longest training; and what longer training adds."""
     shape = ["d", "alpha", "beta", "seed"]
     yield per_parameter(found[found.steps == found.groupby(shape).steps.transform("max")])
     short, longer = (found[found.steps == end] for end in (found.steps.min(), found.steps.max()))
@@ -198,8 +181,9 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
     gaps = numpy.log(PER_PARAMETER * both.parameters / before)
     yield Evidence(longer, CAPACITY).claim(
         "short_training_is_why",
-        "What keeps capacities below the published line is short training: of the gap (of logarithms) "
-        f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half (facts held, before and "
+        "Short training keeps capacities below the published line: "
+        f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half of the gap between the "
+        "logarithms (facts held, before and "
         f"after: {', '.join(f'{a:.0f} and {b:.0f}' for a, b in zip(before, held, strict=True))}).",
         numpy.log(held / before) / gaps,
         "share of the gap that is closed",
@@ -211,7 +195,7 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
 def per_parameter(found: DataFrame) -> Claim:
     """Facts against parameters, over widths and shapes.
 
-    A search in which no size passed counts as if its smallest had: to leave it out would flatter the mean.
+    A search in which no size passed counts as if its smallest size had passed: without it the mean would be too high.
     """
     at_most = found["size"] ** 2
     counted = found.held.fillna(at_most)

@@ -1,7 +1,7 @@
-"""Phases of a training, from two curves alone: the loss of what the relation decides, and of what the subject adds.
+"""Phases of a training, from two curves alone: the loss of the relation's part of the answer, and of the subject's.
 
-Each is held against what knowing nothing costs. A part counts as unknown above 0.9 of that, as known below 0.1 (ours):
-a hallucination phase is a stretch in which the relation's part is known and the subject's unknown.
+Each is divided by the loss of knowing nothing. A part counts as unknown above 0.9 of that, and as known below 0.1
+(ours). A hallucination phase is a stretch in which the relation's part is known and the subject's unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
-UNKNOWN, KNOWN = 0.9, 0.1  # shares of what knowing nothing costs
+UNKNOWN, KNOWN = 0.9, 0.1  # shares of the loss of knowing nothing
 
 
 def stretch(steps: Sequence[float], inside: NDArray[numpy.bool_]) -> tuple[float, float]:
@@ -30,13 +30,13 @@ def phases(
     subject_only: NDArray[numpy.float64],
     chance: tuple[float, float],
 ) -> dict[str, tuple[float, float]]:
-    """First and last step of every phase; NaN for one that does not come.
+    """First and last step of every phase; NaN for a phase that does not occur.
 
     Args:
         steps: of the points of the curves.
-        relation_only: loss of the part that the relation decides.
-        subject_only: loss of the part that is left to the subject.
-        chance: what knowing nothing costs in each; ln R and ln D.
+        relation_only: loss of the part of the answer that the relation decides.
+        subject_only: loss of the part that the subject decides.
+        chance: the loss of knowing nothing of each part; ln R and ln D.
     """
     relation, subject = relation_only / chance[0], subject_only / chance[1]
     return {

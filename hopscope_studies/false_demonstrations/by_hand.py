@@ -1,8 +1,8 @@
-"""A model that knows better and is talked out of it, as weights: the positive control of `false_demonstrations` (ours).
+"""Hand-set weights of a model that knows the right label and follows a false one: the positive control (ours).
 
 The induction circuit of items and labels, and an unembedding that reads the class' own label off the item. The stream
-holds the item from the start, so that every early layer answers by class; the head of layer 1 copies the context's
-label, which is twice as loud. Without that head nothing of the context is heard.
+holds the item from the start, so that every early layer answers by class. The head of layer 1 copies the context's
+label, with twice the logit. Without that head the context has no effect.
 """
 
 from __future__ import annotations

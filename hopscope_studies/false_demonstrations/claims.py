@@ -37,16 +37,16 @@ def by_run(table: DataFrame, kind: str, name: str, condition: str = "trained") -
 
 
 def ends(curves: DataFrame) -> DataFrame:
-    """What is answered at last."""
+    """Accuracy after the last layer."""
     return curves.groupby("run").last()
 
 
 def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """The gap, where it begins, and that false contexts are answered better before."""
+    """The gap, the layer at which it begins, and that false contexts are answered better before it."""
     final = ends(curves)
     yield Evidence(rows, "section 2").claim(
         "false_demonstrations_mislead",
-        "Shown known classes with permuted labels the model answers worse than with true ones: accuracy lost (paper: "
+        "Shown known classes with permuted labels, the model answers worse than with true ones: accuracy lost (paper: "
         ".452 to .389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; ours "
         f"{final.true.mean():.3f} to {final.permuted.mean():.3f}).",
         final.true - final.permuted,
@@ -65,8 +65,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     best = curves.permuted.groupby("run").max()
     yield Evidence(rows, "section 3").claim(
         "false_labels_overthink",
-        "With false labels the answer is better after some earlier layer than at the end: accuracy lost by thinking on "
-        "(paper: .484 after layer 16 of GPT-J, .344 at its end; with words of three kinds .91 and .08).",
+        "With false labels the answer is better after some earlier layer than at the end: accuracy lost in the layers "
+        "between (paper: .484 after layer 16 of GPT-J, .344 at its end; with words of three kinds .91 and .08).",
         best - final.permuted,
         "accuracy lost",
         at_least=0.1,
@@ -137,7 +137,7 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
 
 
 def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """What must be so for the rest to mean anything."""
+    """What models know, what attention does, and what contexts do that are not followed."""
     both = pandas.concat([by_run(table, "accuracy", name) for name in ("IC", "IW")])
     yield Evidence(rows, "control").claim(
         "knows_both",
@@ -173,14 +173,14 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
 
 
 def known_claims(table: DataFrame) -> Iterator[Claim]:
-    """By hand, and untrained."""
+    """The hand-set model, and untrained ones."""
     hand = values(table, BY_HAND, "lens")
     answers = lens(table, BY_HAND).permuted
     taken = reduction(table, "without heads", "permuted", BY_HAND)
     yield Evidence(hand, "control").claim(
         "by_hand",
-        "Control: the model by hand answers false contexts rightly until its last layer, and wrongly then; without its "
-        "induction head it has no gap.",
+        "Control: the hand-set model answers false contexts correctly before its last layer and wrongly after it; "
+        "without its induction head it has no gap.",
         answers.groupby("run").max() - answers.groupby("run").last(),
         "accuracy lost",
         at_least=0.99,

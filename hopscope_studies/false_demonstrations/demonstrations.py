@@ -26,7 +26,7 @@ def permuted(task: ItemLabels, labels: Labels, random: torch.Generator) -> Label
 
 
 def half(task: ItemLabels, labels: Labels, random: torch.Generator) -> Labels:
-    """Half of the pairs, drawn by themselves, are permuted."""
+    """Each pair is permuted with probability one half, independently."""
     turned: Bool[Tensor, "batch pair"] = torch.rand(labels.shape, generator=random) < 0.5
     return torch.where(turned, permuted(task, labels, random), labels)
 
@@ -47,9 +47,9 @@ FALSE = ("permuted", "half", "random")
 
 
 def demonstrated(task: ItemLabels, kind: str, n: int, *, absent: bool = False) -> Batch:
-    """The same n sequences for every kind; what is asked is the label that the query's class has.
+    """The same n sequences for every kind; the right answer is the label that the query's class has.
 
-    With `absent` the context shows other classes alone.
+    With `absent` the context shows only other classes.
     """
     known = task.but(fresh=0.0, bursty=1.0, absent=absent)
     draw = known.draw(n, generator(0, "demonstrations"))

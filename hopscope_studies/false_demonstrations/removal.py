@@ -24,7 +24,7 @@ def accuracy(model: Model, batch: Batch, replace: Replacements | None = None) ->
 
 @torch.no_grad()
 def by_layer(model: Model, batch: Batch) -> list[float]:
-    """The same of what would be answered before the first layer, and after each (the logit lens)."""
+    """The same for answers read off before the first layer and after each (the logit lens)."""
     layers = range(model.architecture.n_layers)
     names = ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in layers)]
     cache = model(batch.inputs, cache=names)[1]
@@ -33,13 +33,13 @@ def by_layer(model: Model, batch: Batch) -> list[float]:
 
 
 def critical_layer(true: Sequence[float], false: Sequence[float]) -> int | None:
-    """The number of layers after which the gap is half of the last or more; None where there is no gap at the end."""
+    """The number of layers after which half of the final gap is there; None if there is no gap at the end."""
     gaps = [a - b for a, b in zip(true, false, strict=True)]
     return next((number for number, gap in enumerate(gaps) if gap >= gaps[-1] / 2), None) if gaps[-1] > 0 else None
 
 
 def scores(model: Model, batch: Batch) -> dict[Part, float]:
-    """Of every head, attention from the query to labels of its class, minus the mean of that to another class'."""
+    """Every head's attention from the query to labels of its class, minus its mean attention to another class'."""
     task, among, found = batch.task, batch.roles, {}
     assert isinstance(task, ItemLabels)
     for name, pattern in observe(model, batch).patterns():
@@ -77,6 +77,6 @@ def quiet_mlps(layers: Iterable[int]) -> Replacements:
 
 
 def patterns_of_others(model: Model) -> Replacements:
-    """Every layer attends as it does in another sequence: the negative control."""
+    """Every layer attends as in another sequence: the negative control."""
     layers = range(model.architecture.n_layers)
     return {f"blocks.{layer}.attn.hook_pattern": lambda pattern: pattern.roll(1, 0) for layer in layers}

@@ -37,14 +37,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def constructed(table: DataFrame) -> Claim:
-    """The hand-built positive control: its loss against the closed form, from the table's own losses of descent."""
-    rows = of(table, "constructed")
-    return Evidence(rows, "2, proposition 1").claim(
+    """The hand-set positive control against a step of descent that is computed without attention."""
+    return alike(
+        of(table, "constructed"),
         "constructed_is_descent",
         "Positive control: the layer whose weights are written by hand gives the answers of a step of gradient descent "
         "computed without attention (proposition 1).",
-        rows.model / rows.descent,
         "greatest difference of any answer over the mean size of answers",
+        "2, proposition 1",
         at_most=1e-5,
     )
 
@@ -70,7 +70,8 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "cosine of sensitivities")
     yield Evidence(rows, FIGURE_2).claim(
         "sensitivities_point_alike",
-        "Answers depend on the x that is asked about as descent's do (paper: the cosine rises to about 1).",
+        "A trained layer's answers change with the query's x in the same direction as descent's (paper: the cosine of "
+        "sensitivities rises to about 1).",
         rows.model,
         "mean cosine of sensitivities",
         at_least=0.99,
@@ -78,15 +79,15 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "distance of sensitivities"),
         "sensitivities_are_alike",
-        "Answers depend on that x by as much as descent's do (paper: the L2 distance of sensitivities falls to about "
-        "0).",
+        "A trained layer's answers change with the query's x by as much as descent's (paper: the L2 distance of "
+        "sensitivities falls to about 0).",
         "mean distance of sensitivities over descent's mean length",
         at_most=0.1,
     )
     yield alike(
         of(table, "loss of interpolated weights"),
         "interpolated_weights_do_as_well",
-        "The mean of trained and constructed weights does as well as either (paper: the same loss).",
+        "A layer with the mean of trained and constructed weights does as well as either (paper: the same loss).",
         "loss of the mean over that of descent",
         within=around(1.0, 0.02),
     )
@@ -95,27 +96,27 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
 def elsewhere(table: DataFrame) -> Iterator[Claim]:
     """Inputs and weights of other sizes."""
     rows = of(table, "loss by input range")
-    yield Evidence(rows, "3, figure 2").claim(
+    yield alike(
+        rows[rows["at"] <= 1.5],
         "other_inputs",
-        "On inputs half as large to half again as large as it was trained on it still has descent's loss (paper: the "
-        "curves coincide).",
-        share(rows[rows["at"] <= 1.5]),
+        "On inputs from half to one and a half times the size of those in training, a trained layer has descent's loss "
+        "(paper: the curves coincide).",
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
-    yield Evidence(rows, "3, figure 2").claim(
+    yield alike(
+        rows[rows["at"] == 2],
         "far_inputs",
-        "On inputs twice as large it still has descent's loss, though both are worse than predicting 0 (paper: the "
-        "curves coincide).",
-        share(rows[rows["at"] == 2]),
+        "On inputs of twice the size a trained layer still has descent's loss, though both are worse than predicting 0 "
+        "(paper: the curves coincide).",
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
     yield alike(
         of(table, "loss by weight scale"),
         "other_weights",
-        "Where the weights to be found are half to five times as large it still has descent's loss (paper: the curves "
-        "coincide).",
+        "With weights to be found from half to five times the size of those in training, a trained layer has descent's "
+        "loss (paper: the curves coincide).",
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
@@ -127,7 +128,7 @@ def repeated(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss repeated"),
         "repeated_it_descends",
-        "Applied to its own tokens ten times, damped by 0.75, the layer goes down as repeated descent does.",
+        "Applied to its own tokens up to ten times, damped by 0.75, a trained layer has the loss of repeated descent.",
         "loss over that of descent after as many steps",
         number="median",
         within=around(1.0, 0.1),
@@ -136,7 +137,7 @@ def repeated(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss repeated on y alone"),
         "repeated_on_y_alone_it_descends",
-        "Applied ten times with only y rewritten, as in descent, the layer goes down as repeated descent does.",
+        "Applied up to ten times with only y rewritten, as in descent, a trained layer has repeated descent's loss.",
         "loss over that of descent after as many steps",
         within=around(1.0, 0.1),
         section="4, figure 4",
@@ -156,8 +157,8 @@ def several(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss against GD++", "two layers, looped"),
         "looped_is_gd_plus_plus",
-        "Two layers with common weights have the loss of two steps of GD++ at the best common rates (paper: the curves "
-        "coincide).",
+        "Two layers that share their weights have the loss of two steps of GD++ at the best common rates (paper: the "
+        "curves coincide).",
         "loss over that of GD++",
         within=around(1.0, 0.05),
         section="4, figure 4",
@@ -165,7 +166,7 @@ def several(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss against GD++", "two layers"),
         "own_weights_are_no_worse_than_gd_plus_plus",
-        "Two layers with weights of their own are no worse than two steps of GD++, each at its own best rates.",
+        "Two layers with separate weights are no worse than two steps of GD++, each at its own best rates.",
         "loss over that of GD++",
         at_most=1.02,
         section="4, figure 4",
@@ -173,11 +174,11 @@ def several(table: DataFrame) -> Iterator[Claim]:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """What is no descent: weights as drawn, and labels that belong to other examples."""
+    """Weights as drawn, and labels that belong to other examples: neither gives descent."""
     rows = of(table, "cosine of sensitivities", "untrained")
     yield Evidence(rows, "ours").claim(
         "untrained_is_no_descent",
-        "Control: of an untrained layer nothing of this holds: its sensitivities point anywhere.",
+        "Control: the answers of an untrained layer do not change with the query's x in descent's direction.",
         rows.model,
         "mean cosine of sensitivities",
         within=between(-0.3, 0.3),
@@ -186,7 +187,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "loss with shuffled labels")
     yield Evidence(rows, "ours").claim(
         "shuffled_labels_teach_nothing",
-        "Control: where every example has another's label, the trained layer does no better than predicting 0.",
+        "Control: if every example has another example's label, a trained layer does no better than predicting 0.",
         rows.model / rows.zero,
         "loss over that of predicting 0",
         at_least=1.0,

@@ -1,7 +1,7 @@
-"""A trained model held against gradient descent: losses, answers, what they depend on, other inputs, repetition.
+"""A trained model compared with gradient descent: losses, answers, sensitivities, other inputs, repetition.
 
-Every number is of one run on common fresh sequences, in float32; the columns `model` and `descent` of a row hold the
-same quantity of either.
+All runs are measured on the same fresh sequences, in float32. The columns `model` and `descent` of a row hold the same
+quantity of both.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def row(what: str, model: float, descent: float, at: float = 1.0) -> Row:
 
 
 def answer_rows(model: LinearSelfAttention, step: LinearSelfAttention, batch: Batch) -> Iterator[Row]:
-    """How near answers are to each other, and what they depend on; `descent` holds the size of descent's own."""
+    """Distances of answers and of sensitivities; for a distance, `descent` holds the size of descent's own."""
     with torch.no_grad():
         mine, theirs = answers(model, batch.inputs), answers(step, batch.inputs)
     yield row("correlation of answers", float(torch.corrcoef(torch.stack([mine, theirs]))[0, 1]), 1.0)
@@ -126,7 +126,7 @@ def elsewhere_rows(
 
 
 def shuffled_row(model: LinearSelfAttention, step: LinearSelfAttention, batch: Batch) -> Row:
-    """Losses where every example has the label of the one before, so that what is asked cannot be known."""
+    """Losses if every example has the label of the example before, so that the answer cannot be known."""
     inputs = batch.inputs.clone()
     inputs[:, :-1, -1] = inputs[:, :-1, -1].roll(1, 1)
     target = batch.targets[:, 0, 0]

@@ -1,8 +1,8 @@
 """Gradient descent as weights, and trained weights in the same terms (von Oswald et al., 2023, section 2, figure 2).
 
-With W_K = W_Q = diag(I, 0), W_V = −diag(γ I, η) and P = I / N a layer turns inputs by I − γ S and takes from every y
-what a step of rate η explains; γ = 0 is gradient descent (proposition 1). Weights are read as two products, W_K^T W_Q
-and P W_V: a layer does nothing else with them. They are known up to a factor that one may give to the other.
+With W_K = W_Q = diag(I, 0), W_V = −diag(γ I, η) and P = I / N a layer turns inputs by I − γ S and subtracts from every
+y what a step of rate η explains; γ = 0 is gradient descent (proposition 1). A layer uses its weights only in the two
+products W_K^T W_Q and P W_V. These are determined up to a factor that can be moved from one to the other.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def draw_two(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_alike(ax: Axes, table: DataFrame) -> None:
-    """How far one layer is from descent, in percent of descent's own size."""
+    """One layer's distance from descent, in percent of descent's own size."""
     names = {
         "distance of answers": "answers",
         "distance of sensitivities": "sensitivities",

@@ -1,7 +1,7 @@
-"""Gates made by hand, of which every number is known: a control for what is measured of gates (ours).
+"""Hand-set gates, of which every number is known: a control for the measures of gates (ours).
 
-Layer 0 leaves out head 0 of sequences that go round, and head 1 of text; its gate reads one feature of the tokens,
-which is 1 for the text's and −1 for the others. All else is as initialised.
+Layer 0 leaves out head 0 in periodic sequences, and head 1 in text. Its gate reads one feature of the tokens, which is
+1 for tokens of the text and −1 for the others. All else is as initialised.
 """
 
 from __future__ import annotations

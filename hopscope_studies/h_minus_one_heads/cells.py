@@ -27,7 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "cpu": {"n_layers": 2, "n_heads": 4, "d_model": 64},
     "paper": {"n_layers": 6, "n_heads": 8, "d_model": 512},
 }
-#: One head begins as a head for the token before, for without one a model of two layers waits (study `plateau`).
+#: One head begins as a previous-token head; without one a model of two layers waits for it (study `plateau`).
 PRIOR = "relative(start='L0H0 1:4')"
 TRAININGS: dict[str, dict[str, Any]] = {
     "quick": {"steps": 20, "batch": 8, "examples": 16, "log_every": 10, "val_size": 16},
@@ -54,7 +54,7 @@ SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 
 
 def wider(size: dict[str, int]) -> int:
-    """Hidden width of the MLP of models without gates: they get the gates' parameters there, rounded up."""
+    """The MLP's hidden width in models without gates, which get the gates' parameters there, rounded up."""
     d, h = size["d_model"], size["n_heads"]
     of_gate = d * HIDDEN + HIDDEN + HIDDEN * h + h
     return 4 * d + -(-of_gate // (2 * d + 1))

@@ -38,12 +38,12 @@ def of(ends: DataFrame, trained: str) -> DataFrame:
 
 
 def by_hand_claim(rows: DataFrame) -> Claim:
-    """Gates of which every number is known."""
+    """The measures on gates of which every number is known."""
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
     return Evidence(rows, "control", source="exact").claim(
         "measures_know_gates_made_by_hand",
-        "Control: the measures recognise gates set by hand to leave out one head of either kind (certain, "
-        "distinguishing kinds, and at no cost), and even gates as none of these.",
+        "Control: the measures find hand-set gates that leave out one head for each kind to be certain, to tell kinds "
+        "apart and to cost nothing, and find none of this in even gates.",
         [*(1 - hand.auc), *(1 - hand.apart), *hand.entropy, *hand.cost_least.abs()],
         "departure from what is known",
         below=1e-3,
@@ -72,7 +72,7 @@ def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
 
 
 def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
-    """Uneven, telling, and right about heads."""
+    """Whether gates are uneven, depend on the kind, and leave out the heads that matter least."""
     yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_are_uneven",
         "Trained in turn, the mixture of h − 1 heads has uneven gates: in some layer their entropy is clearly below "
@@ -83,9 +83,9 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_tell_kinds_apart",
-        "The gates of the mixture of h − 1 heads depend on the kind of sequence, more than before training (mean "
-        f"gates lie {span(block['apart'], 3)} apart, before training {span(block.start_apart, 3)}; before training the "
-        f"area is {span(block.start_auc, 3)}).",
+        "The gates of the mixture of h − 1 heads depend on the kind of sequence, and more than before training (mean "
+        f"gates of the kinds are {span(block['apart'], 3)} apart, before training {span(block.start_apart, 3)}; before "
+        f"training the area is {span(block.start_auc, 3)}).",
         block.auc,
         "area by which a gate tells the kind",
         above=TOLD,

@@ -62,7 +62,7 @@ def shares(ax: Axes, gates: DataFrame) -> None:
 
 
 def costs(ax: Axes, ends: DataFrame) -> None:
-    """What it costs to take away a random head, and the lightest."""
+    """The cost of removing a random head, and of removing the lightest."""
     for way in WAYS:
         part = ends[ends.trained == way]
         if len(part):

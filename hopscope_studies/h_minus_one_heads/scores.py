@@ -1,4 +1,4 @@
-"""What `h_minus_one_heads` measures: how uneven gates are, whether they tell kinds apart, what heads are worth."""
+"""What `h_minus_one_heads` measures: how uneven gates are, whether they tell kinds apart, and what heads are worth."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.core.seeds import generator
+from hopscope.interventions.parts import Part, silenced
 from hopscope.models.attention.h_minus_one import HMinusOne
 from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
@@ -35,7 +36,7 @@ def losses(model: Transformer, batch: Batch, replace: Replacements | None = None
 
 @torch.no_grad()
 def gates(model: Transformer, batch: Batch, layer: int) -> Float[Tensor, "batch head"]:
-    """Of every expert, the one without head i, its share: mean over a sequence's positions."""
+    """The share of every expert (i is the one without head i), mean over a sequence's positions."""
     rule, block = model.architecture.rule, model.blocks[layer]
     assert isinstance(rule, HMinusOne)
     stream = model(batch.inputs, cache=[f"blocks.{layer}.hook_resid_pre"])[1][f"blocks.{layer}.hook_resid_pre"]
@@ -45,8 +46,11 @@ def gates(model: Transformer, batch: Batch, layer: int) -> Float[Tensor, "batch 
 
 
 def gate_numbers(model: Transformer, batch: Batch) -> dict[str, float]:
-    """Of the layer where each says most: entropy (nats), how well a gate tells the kind (AUC, 0.5–1), and how far the
-    mean gates of the kinds lie apart (total variation, 0–1)."""
+    """Three numbers, each of the layer in which it is most extreme.
+
+    `entropy` of gates (nats, the lowest). `auc`: how well a gate tells the kind (0.5–1, the highest). `apart`: how far
+    apart the mean gates of the two kinds are (total variation, 0–1, the highest).
+    """
     by_heart = batch.draw["by_heart"][:, 0]
     each = [gates(model, batch, layer) for layer in range(len(model.blocks))]
     return {
@@ -57,7 +61,7 @@ def gate_numbers(model: Transformer, batch: Batch) -> dict[str, float]:
 
 
 def area(score: Float[Tensor, "sample"], positive: Bool[Tensor, "sample"]) -> float:
-    """Area under the curve by which a score tells two classes apart, whichever way round: 0.5 to 1, ties half."""
+    """Area under the curve by which a score tells two classes apart, in either direction: 0.5 to 1; ties count half."""
     one, other = score[positive], score[~positive]
     above = (one[:, None] > other).double().mean() + (one[:, None] == other).double().mean() / 2
     return max(float(above), 1 - float(above))
@@ -74,29 +78,14 @@ def gate_means(model: Transformer, batch: Batch) -> Iterator[dict[str, Any]]:
 
 
 def dropping(model: Transformer, batch: Batch) -> dict[str, float]:
-    """What it costs in nats to take one head's result away: of a random one, and of the one that weighs least.
+    """The cost in nats of silencing one head: a random one, and the one with the least weight. Means over layers.
 
-    In each sequence the head weighs least whose expert, the one without it, has the greatest share. Means over layers.
+    In each sequence the head with the least weight is the one whose expert (without it) has the greatest share.
     """
     whole, random, least = losses(model, batch), [], []
     for layer in range(len(model.blocks)):
-        costs = torch.stack([losses(model, batch, without(layer, j)) - whole for j in range(n_heads(model))], 1)
+        parts = [Part(layer, head) for head in range(model.architecture.n_heads)]
+        costs = torch.stack([losses(model, batch, silenced([part])) - whole for part in parts], 1)
         random.append(costs.mean())
         least.append(costs.gather(1, gates(model, batch, layer).argmax(1, keepdim=True)).mean())
     return {"cost_random": float(torch.stack(random).mean()), "cost_least": float(torch.stack(least).mean())}
-
-
-def n_heads(model: Transformer) -> int:
-    """Heads of a layer."""
-    return model.architecture.n_heads
-
-
-def without(layer: int, head: int) -> Replacements:
-    """A head's result taken away."""
-
-    def drop(z: Tensor) -> Tensor:
-        kept = torch.ones(z.shape[2], dtype=z.dtype)
-        kept[head] = 0
-        return z * kept[:, None]
-
-    return {f"blocks.{layer}.attn.hook_z": drop}

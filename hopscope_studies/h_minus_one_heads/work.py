@@ -1,4 +1,4 @@
-"""What needs no training: gates made by hand, and even ones, as they are measured."""
+"""Work without training: measures of hand-set gates, and of even ones."""
 
 from __future__ import annotations
 

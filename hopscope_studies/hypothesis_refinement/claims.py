@@ -15,13 +15,13 @@ EVEN = 0.5  # lights are on as often as off
 
 
 def as_foretold(rows: DataFrame) -> Series:
-    """Whether means lie within standard errors of their closed form."""
+    """Whether means lie within four standard errors of their closed form."""
     error = (rows.chance * (1 - rows.chance) / rows.n) ** 0.5
     return (rows.value - rows.chance).abs() <= ERRORS * error + 1e-6  # the table has five digits
 
 
 def gap(one: DataFrame, other: DataFrame) -> Series:
-    """By how much the intervals of one kind of rows lie above those of another; in their order."""
+    """By how much each interval of one kind of rows lies above that of another."""
     return Series(series(one, "low").to_numpy() - series(other, "high").to_numpy())
 
 
@@ -68,7 +68,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
 
 
 def wrong_rules(wrong: DataFrame) -> Claim:
-    """What is left to a proposer that is never right."""
+    """What a proposer that is never right can still reach."""
     return Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
         "A proposer that is never right never fits all examples, but its best rule gives some test outputs correctly.",
@@ -84,7 +84,7 @@ def wrong_rules(wrong: DataFrame) -> Claim:
 
 
 def about_noise(rows: DataFrame) -> Iterator[Claim]:
-    """Examples of which some are wrong."""
+    """The loop with examples of which some are wrong."""
     fits = of(rows, "right rule fits")
     yield Evidence(fits, "4").claim(
         "noise_breaks_exact_filtering",
@@ -109,7 +109,7 @@ def about_noise(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_scripts(rows: DataFrame) -> Iterator[Claim]:
-    """The scores of models that are known beforehand."""
+    """Scripted models, whose scores are known beforehand."""
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
     yield Evidence(oracle, "3").claim(
         "whoever_knows_scores_one",
@@ -163,7 +163,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
-    """Which of two states; `shuffled` is the sentence of a comparison."""
+    """Which of two states is likelier; `shuffled` is the sentence of a comparison."""
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield Evidence(lights, "3").claim(
         "lights_beyond_even",

@@ -1,4 +1,4 @@
-"""What is done: scripted proposers refine rules, and language models are asked what a rule makes of an input."""
+"""The study's work: scripted proposers refine rules, and language models are asked for a rule's output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement
+from hopscope.language.benchmarks.base_hypotheses import Domain
+from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement, Instance
 from hopscope.language.controlled import Row, controlled, of_values
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.opening import open_backend
@@ -32,7 +33,7 @@ SURE = (50, 5, 3)  # p, N and T of the proposer that is tried on noise
 
 @dataclass(frozen=True)
 class Proposals(Work):
-    """Scripted proposers on all sizes of the loop, on noise, and one that is always wrong."""
+    """Scripted proposers at all sizes of the loop and with noise, and a proposer that is always wrong."""
 
     label = "proposals"
 
@@ -44,19 +45,18 @@ class Proposals(Work):
         rows = [*self.exact(), *self.grid(), *self.wrong(), *self.noisy()]
         write_json(folder / REPORT, {"rows": rows})
 
-    def benchmark(self, noise: int = 0) -> HypothesisRefinement:
-        """The rules and their examples."""
-        return HypothesisRefinement(self.domain, "rule", noise)
+    def drawn(self, noise: int = 0) -> tuple[Domain, list[Instance]]:
+        """The domain, and its rules with their examples."""
+        bench = HypothesisRefinement(self.domain, "rule", noise)
+        return bench.world, [bench.instance(self.seed, index) for index in range(self.count)]
 
     def exact(self) -> Iterator[Row]:
-        """Who tries every rule of the grammar."""
-        world, bench = self.benchmark().world, self.benchmark()
-        instances = [bench.instance(self.seed, index) for index in range(self.count)]
-        found = [world.consistent(one.shown) for one in instances]
-        yield self.row("every rule", "found", [float(f == [one.rule]) for f, one in zip(found, instances, strict=True)])
+        """A proposer that tries every rule of the grammar."""
+        world, instances = self.drawn()
+        yield self.row("every rule", "found", [float(world.consistent(one.shown) == [one.rule]) for one in instances])
 
     def grid(self) -> Iterator[Row]:
-        """Who is right now and then, by N and T."""
+        """Proposers that are right with a given probability, by N and T."""
         for percent in RIGHT:
             for hypotheses, rounds in SIZES:
                 name = f"p {percent} N {hypotheses} T {rounds}"
@@ -64,16 +64,15 @@ class Proposals(Work):
                 yield from self.scored(name, self.refined(percent, hypotheses, rounds, 0), chance)
 
     def wrong(self) -> Iterator[Row]:
-        """Who is never right: what the best of wrong rules is worth."""
+        """A proposer that is never right: what the best of its wrong rules is worth."""
         yield from self.scored("p 0 N 5 T 3", self.refined(0, 5, 3, 0), 0.0)
 
     def noisy(self) -> Iterator[Row]:
-        """Where examples are wrong: how often the right rule still fits them all, and which the best rule is."""
+        """With spoilt examples: how often the right rule still fits them all, and how often the best rule is right."""
         percent, hypotheses, rounds = SURE
         for noise in NOISES:
-            bench = self.benchmark(noise)
-            instances = [bench.instance(self.seed, index) for index in range(self.count)]
-            fits = [float(bench.world.kept(one.rule, one.shown) == SEEN) for one in instances]
+            world, instances = self.drawn(noise)
+            fits = [float(world.kept(one.rule, one.shown) == SEEN) for one in instances]
             yield self.row(f"noise {noise}", "right rule fits", fits, spared(noise, SEEN))
             found = self.refined(percent, hypotheses, rounds, noise)
             pairs = list(zip(instances, found, strict=True))
@@ -82,35 +81,33 @@ class Proposals(Work):
             yield self.row(f"noise {noise}", "found by what fits best", [float(x.rule == one.rule) for one, x in pairs])
 
     def refined(self, percent: int, hypotheses: int, rounds: int, noise: int) -> list[Refined]:
-        """What a proposer's loop comes to, for every rule."""
-        bench = self.benchmark(noise)
+        """The result of a proposer's loop, for every rule."""
+        world, instances = self.drawn(noise)
         about = {"domain": self.domain, "p": percent, "N": hypotheses, "T": rounds, "noise": noise}
         found = []
-        for index in range(self.count):
-            one = bench.instance(self.seed, index)
-            propose = scripted(bench.world, one.rule, percent, Draw("proposals", about, self.seed, index))
-            found.append(refine(bench.world, one.shown, propose, hypotheses, rounds))
+        for index, one in enumerate(instances):
+            propose = scripted(world, one.rule, percent, Draw("proposals", about, self.seed, index))
+            found.append(refine(world, one.shown, propose, hypotheses, rounds))
         return found
 
     def scored(self, name: str, found: Sequence[Refined], chance: float) -> Iterator[Row]:
-        """How often the right rule is found, and how the best is on tests."""
-        bench = self.benchmark()
-        tests = [bench.instance(self.seed, index) for index in range(self.count)]
-        pairs = list(zip(found, tests, strict=True))
+        """How often the right rule is found, and how well the best rule does on tests and examples."""
+        world, instances = self.drawn()
+        pairs = list(zip(found, instances, strict=True))
         yield self.row(name, "found", [float(loop.rule == one.rule) for loop, one in pairs], chance)
-        raw = [bench.world.kept(loop.rule, one.tests) / len(one.tests) for loop, one in pairs]
+        raw = [world.kept(loop.rule, one.tests) / len(one.tests) for loop, one in pairs]
         yield self.row(name, "raw", raw)
         yield self.row(name, "task", [float(value == 1) for value in raw])
-        yield self.row(name, "examples kept", [bench.world.kept(loop.rule, one.seen) / SEEN for loop, one in pairs])
+        yield self.row(name, "examples kept", [world.kept(loop.rule, one.seen) / SEEN for loop, one in pairs])
 
     def row(self, name: str, measure: str, values: Sequence[float], closed: float | None = None) -> Row:
-        """A mean, with its interval, and what it must be where that is known."""
+        """A mean with its interval, and its value by closed form, if there is one."""
         return of_values(name, "scripted", measure, values, closed)
 
 
 @dataclass(frozen=True)
 class Asked(Work):
-    """A model asked what a rule makes of a ninth input, by examples as they are, and by shuffled ones."""
+    """A model asked for a rule's output for a ninth input, after the examples as they are and after shuffled ones."""
 
     label = "outputs-asked"
 

@@ -1,9 +1,9 @@
-"""The loop: hypotheses are proposed, tried on the examples that are shown, and proposed again; and who proposes.
+"""The loop: hypotheses are proposed, tried on the examples and proposed again; and scripted proposers.
 
-In each of T rounds N hypotheses are proposed. The best so far goes back to the proposer, and the loop ends when one
-gives every example rightly (Qiu et al., ICLR 2024, arXiv:2310.08559, section 2). Models that propose are scripted here:
-each hypothesis is the right rule with probability p, by itself, and else a wrong one. While examples leave one rule and
-are not noisy, the right one is then found with probability 1 − (1 − p)^(NT).
+In each of T rounds N hypotheses are proposed. The best so far goes back to the proposer, and the loop ends when a
+hypothesis fits every example (Qiu et al., ICLR 2024, arXiv:2310.08559, section 2). Proposers are scripted here: each
+hypothesis is the right rule with probability p, independently, and otherwise a wrong one. If the examples leave one
+rule and are not noisy, the right rule is found with probability 1 − (1 − p)^(NT).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ PERCENT = 100
 
 @dataclass(frozen=True)
 class Refined:
-    """What a loop came to.
+    """The result of a loop.
 
     Attributes:
         rule: the best hypothesis; of equally good ones the first.
-        fits: whether it gives every example rightly.
-        rounds: that were needed.
+        fits: whether it fits every example.
+        rounds: rounds that were needed.
         proposed: hypotheses that were tried.
     """
 
@@ -37,13 +37,13 @@ class Refined:
 
 
 def refine(world: Domain, examples: Sequence[Example], propose: Proposer, hypotheses: int, rounds: int) -> Refined:
-    """Propose and try, until a hypothesis fits or rounds are spent.
+    """Propose and try until a hypothesis fits or all rounds are used.
 
     Args:
-        world: whose rules they are.
-        examples: that are shown, noisy or not.
+        world: the domain of the rules.
+        examples: the shown examples, noisy or not.
         propose: the proposer.
-        hypotheses: in a round, N.
+        hypotheses: per round, N.
         rounds: at most, T.
     """
     best, kept, tried = "", -1, 0
@@ -58,7 +58,7 @@ def refine(world: Domain, examples: Sequence[Example], propose: Proposer, hypoth
 
 
 def scripted(world: Domain, right: str, percent: int, draw: Draw) -> Proposer:
-    """A proposer that is right with a probability in percent, each time by itself; feedback does not move it."""
+    """A proposer that is right with a probability in percent, each time independently; it ignores feedback."""
     wrong = [rule for rule in world.rules if rule != right]
 
     def one() -> str:
@@ -68,10 +68,10 @@ def scripted(world: Domain, right: str, percent: int, draw: Draw) -> Proposer:
 
 
 def found_by_chance(percent: int, hypotheses: int, rounds: int) -> float:
-    """1 − (1 − p)^(NT)."""
+    """The probability that the loop finds the right rule, 1 − (1 − p)^(NT)."""
     return 1 - (1 - percent / PERCENT) ** (hypotheses * rounds)
 
 
 def spared(noise: int, examples: int) -> float:
-    """(1 − e)^n: how often none of n examples is spoilt, of which each is with a probability in percent."""
+    """(1 − e)^n: the probability that none of n examples is spoilt, if each is with a probability in percent."""
     return (1 - noise / PERCENT) ** examples

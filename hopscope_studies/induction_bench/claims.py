@@ -1,4 +1,4 @@
-"""Claims on who finds rules: a learner, scripted models, and language models beyond what shuffled examples give."""
+"""Claims on finding rules: by an exact learner, by scripted models, and by language models beyond shuffled examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
-    """Exact on the whole sample, and not by chance on half of it."""
+    """The exact learner on all examples, and on half of them."""
     whole = rows[(rows.labels == "true") & (rows.measure != "unseen strings")]
     yield Evidence(whole, "3").claim(
         "learner_exact",
@@ -51,7 +51,7 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_scripts(rows: DataFrame) -> Iterator[Claim]:
-    """The scores of models that are known beforehand."""
+    """Scripted models, whose scores are known beforehand."""
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != "true beyond shuffled")]
     yield Evidence(oracle, "4").claim(
         "whoever_knows_scores_one",
@@ -90,8 +90,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         ("recall_beyond_shuffled", "states more right rules", "plain", "greedy_lenient", "recall"),
         ("recall_beyond_shuffled_after_examples", "after two solved functions states more right rules",
          "few_shot", "greedy_lenient", "recall"),
-        ("chooses_beyond_shuffled", 
-            "more often gives the right one of four sets of rules the highest probability",
+        ("chooses_beyond_shuffled", "more often gives the right one of four sets of rules the highest probability",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
         some = of(rows, measure, labels="true beyond shuffled", protocol=protocol, size="(2, 3, 2)")

@@ -13,7 +13,7 @@ HALF = 0.17  # between bars of one measure
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Who is exact, who answers in form, and who finds rules."""
+    """The exact learner; a language model's rules; its choice among four sets of rules."""
     shown = picture(12.0, 3.7)
     left, middle, right = shown.subplots(1, 3, width_ratios=[1.0, 1.25, 1.0])
     draw_learner(left, table[table.part == "learner"])

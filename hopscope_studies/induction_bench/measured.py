@@ -1,4 +1,4 @@
-"""What is done: models are asked for the rules of functions, and the exact learner is given the same examples."""
+"""The study's work: models are asked for the rules of functions, and the exact learner gets the same examples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOTS = 2
 
 @dataclass(frozen=True)
 class Asked(Work):
-    """A model asked for the rules, by examples as they are, and as they are not."""
+    """A model asked for the rules, after the examples as they are and after shuffled ones."""
 
     label = "rules-asked"
 
@@ -46,7 +46,7 @@ class Asked(Work):
         write_json(folder / REPORT, {"rows": rows})
 
     def shown(self) -> Layout:
-        """The layout; before an exercise stand two solved ones, or none."""
+        """The layout; `few_shot` puts two solved exercises before each."""
         return FewShot(SHOTS) if self.layout == "few_shot" else catalogue.find("language.layouts", self.layout)()
 
 
@@ -78,7 +78,7 @@ class Learned(Work):
         return drawn(draw, self.benchmark.letters, self.k, self.n_rules)
 
     def rows(self, functions: Sequence[dict[str, str]], labels: str, half: bool) -> Iterator[Row]:
-        """The learner's measures, as the benchmark marks them; and on strings that it was never shown."""
+        """The learner's measures as the benchmark marks them, and its accuracy on strings that it was never shown."""
         stated = [learned(self.examples(rules, index, half), self.k) for index, rules in enumerate(functions)]
         marks = [
             self.benchmark.exercise(0, 0, (), "", "", (as_text(rules), ())).mark(as_text(found)).measures
@@ -91,13 +91,13 @@ class Learned(Work):
         yield self.row(labels, "unseen strings", right)
 
     def examples(self, rules: dict[str, str], index: int, half: bool) -> dict[str, str]:
-        """All strings of up to k letters, or every other of them, drawn."""
+        """All strings of up to k letters with their outputs, or each with probability one half."""
         given = strings(self.benchmark.letters, self.k)
         draw = Draw("half", self.benchmark.as_dict(), self.seed, index)
         return {string: applied(rules, string) for string in given if not half or draw.below(2)}
 
     def unseen(self) -> list[str]:
-        """Strings of twelve letters, ten of them."""
+        """Ten strings of twelve letters."""
         draw = Draw("unseen", self.benchmark.as_dict(), self.seed, 0)
         letters = self.benchmark.letters
         return ["".join(letters[draw.below(len(letters))] for _ in range(12)) for _ in range(10)]

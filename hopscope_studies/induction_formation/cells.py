@@ -43,13 +43,13 @@ ONE = "; ".join(f"L1H{head} silent@0" for head in range(1, 8))
 
 @dataclass(frozen=True)
 class Condition:
-    """What is changed.
+    """What one condition changes.
 
     Attributes:
-        words: what for people.
-        clamps: while training.
+        words: its name in figures.
+        clamps: clamps during training.
         task: settings of the data.
-        steps: of training.
+        steps: training steps at most.
         whole: whether it is trained to the end, not only until the phase change.
     """
 
@@ -79,7 +79,7 @@ CLAMPS: dict[str, Condition] = {
     "patterns": Condition("and layer 0 for patterns alone", clamped("L0 preserved@0")),
     "silent": Condition("and nothing of layer 0", clamped("L0 silent@0"), steps=3000),
 }
-#: Until the phase change is over: below this loss nothing more is watched.
+#: A run that is not trained to its end stops below this loss, when its phase change is over.
 OVER = 0.15
 
 

@@ -12,7 +12,7 @@ from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope.experiments.long_table import ratios, values
 
 BY_HAND = "by hand"
-PICKS_ONE = math.log(2)  # who picks one of the two labels of the context
+PICKS_ONE = math.log(2)  # the loss of picking one of the context's two labels at random
 NEAR = 0.1  # of that: what counts as the plateau (ours)
 STRONG = 0.5  # attention to the right label over that to the wrong one: an induction head (ours)
 HIGH, LOW = 0.75, 0.25  # shares of ln 2 between which the change is timed
@@ -49,7 +49,7 @@ def change(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(free, "3").claim(
         "it_ends_abruptly",
-        "The loss falls from three quarters of ln 2 to one quarter in less time than all that came before took.",
+        "The loss falls from three quarters of ln 2 to one quarter in less time than training had taken until then.",
         per_run(free, fall),
         "time of the fall over the time before it",
         below=1,
@@ -77,7 +77,7 @@ def share_near(steps: numpy.ndarray, losses: numpy.ndarray) -> float:
 
 
 def fall(steps: numpy.ndarray, losses: numpy.ndarray) -> float:
-    """How long the change took, over when it began."""
+    """Steps that the change took, over the steps before it."""
     began = passing(steps, losses, HIGH)
     return (passing(steps, losses, LOW) - began) / began if began else math.nan
 
@@ -104,8 +104,8 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(values(table, "free", "margin"), "3").claim(
         "heads_add_up",
-        "What two heads do together is the sum of what each does alone: correlation over all pairs of the margin of "
-        "two, and the sum of their margins.",
+        "Two heads together do the sum of what each does alone: correlation, over all pairs, of the margin of two "
+        "heads with the sum of their margins.",
         additivity(table),
         "correlation",
         at_least=0.9,
@@ -114,7 +114,7 @@ def heads(table: DataFrame) -> Iterator[Claim]:
 
 
 def additivity(table: DataFrame) -> list[float]:
-    """Per free run, the correlation of pairs' margins with the sums of single ones, both over that of no head."""
+    """Per free run, the correlation of pairs' margins with sums of single margins, all less the margin of no head."""
     found = []
     for _, part in values(table, "free", "margin").groupby("run"):
         margin = part.set_index("name").value

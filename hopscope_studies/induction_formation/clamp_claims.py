@@ -11,7 +11,7 @@ from pandas import DataFrame, Series
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.long_table import learnt, ratios, values
 
-#: Who is faster than whom, and what the paper found, in millions of sequences (section 5).
+#: Which clamp is faster than which, with the paper's numbers in millions of sequences (section 5).
 ORDER = {
     "previous_token_is_faster": (
         "previous",
@@ -38,7 +38,7 @@ ORDER = {
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The order of speed, one step of it each; layer 0's part; the toy."""
+    """The order of speed, pair by pair; layer 0's part; the toy."""
     for id, (one, other, sentence) in ORDER.items():
         yield Evidence(table[table.condition.isin([one, other])], "5", source="paper", among=table).claim(
             id,
@@ -53,7 +53,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def first_layer(table: DataFrame) -> Iterator[Claim]:
-    """Without it there is no phase change; for patterns alone it is enough."""
+    """Without layer 0 there is no phase change; read by patterns alone it is enough."""
     rows = values(table, "silent", "learnt")
     yield Evidence(rows, "ours", among=table).claim(
         "no_layer_0_no_change",
@@ -75,7 +75,7 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def toy(table: DataFrame) -> Iterator[Claim]:
-    """The product of three vectors: the more is clamped, the sooner; and by the closed form where two are."""
+    """The more vectors are clamped, the sooner the product is learnt; with two clamped, as the closed form says."""
     rows = values(table, "toy", "toy")
     medians = [middle(rows[rows.name == name].value) for name in ("none", "c", "bc")]
     shown = ", ".join(f"{median:g}" for median in medians)
@@ -100,5 +100,5 @@ def toy(table: DataFrame) -> Iterator[Claim]:
 
 
 def middle(steps: Series) -> float:
-    """The median, in which NaN is never; NaN of none."""
+    """The median, with NaN counted as never (∞); NaN without any value."""
     return float(steps.fillna(math.inf).median()) if len(steps) else math.nan

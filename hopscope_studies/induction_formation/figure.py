@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.long_table import learnt, values
 from hopscope_studies.induction_formation.cells import CLAMPS, FREE
@@ -18,7 +19,7 @@ CHOSEN = 0.4 * math.log(2)  # the loss by which a phase change is timed (section
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Loss and heads over training; strength against accuracy alone; pairs against sums; when data change."""
+    """Loss and best heads over training, times by data; heads alone, pairs against sums, accuracy without parts."""
     shown = picture(11.5, 6.4)
     losses, best, data, alone, pairs, parts = shown.subplots(2, 3).flatten().tolist()
     draw_losses(losses, table, list(FREE))
@@ -71,10 +72,7 @@ def draw_best(ax: Axes, table: DataFrame) -> None:
     """The best head of each kind over training, of free runs."""
     for index, name in enumerate(("induction", "previous token")):
         rows = values(table, "free", "seen", name)
-        for number, (_, run) in enumerate(rows.groupby("run")):
-            ax.plot(
-                run.step, run.value, color=colour(3 + index), lw=0.8, alpha=0.6, label="_" if number else f"best {name}"
-            )
+        run_lines(ax, rows, color=colour(3 + index), label=f"best {name}", lw=0.8, alpha=0.6)
     ax.set_ylim(-0.05, 1.05)
     ax.set_xlabel("optimizer steps")
     ax.set_title("Strength of the best head")

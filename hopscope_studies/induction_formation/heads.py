@@ -38,7 +38,7 @@ def judged(model: Model, task: ItemLabels) -> Found:
 
 
 def wholes(model: Model, batch: Batch) -> Found:
-    """The model as it is, without what layer 0 writes but for patterns, and with patterns of other sequences."""
+    """The whole model, with layer 0 read by patterns alone, without layer 0, and with patterns of other sequences."""
     task = batch.task
     yield "accuracy", "whole", accuracy(model, batch)
     yield "loss", "whole", float(task.loss(answers((), model, batch), batch.targets))
@@ -51,7 +51,7 @@ def wholes(model: Model, batch: Batch) -> Found:
 
 
 def several(model: Model, batch: Batch, heads: Iterable[int]) -> Found:
-    """Of heads of layer 1, each alone, and any two: how often they are right, and by what margin."""
+    """Heads of layer 1 alone and in pairs: how often they are right, and by what margin."""
     every = set(heads)
     for count in (0, 1, 2):
         for some in itertools.combinations(sorted(every), count):
@@ -80,14 +80,14 @@ def withheld(task: ItemLabels) -> Batch:
 
 
 def shuffled(model: Model, batch: Batch) -> float:
-    """Accuracy where layer 1 attends as it does in another sequence: the negative control."""
+    """Accuracy if layer 1 attends as in another sequence: the negative control."""
     name = f"blocks.{LAST}.attn.hook_pattern"
     outputs = model(batch.inputs, replace={name: lambda p: p.roll(1, 0)}, at=batch.task.query_positions)
     return float(batch.task.correct(outputs, batch).float().mean())
 
 
 def margins(outputs: Float[Tensor, "batch query output"], batch: Batch) -> Float[Tensor, "batch"]:
-    """By how much the right label's logit is above that of the context's best other."""
+    """By how much the right label's logit exceeds the highest of the context's other labels."""
     right = batch.targets[:, -1]
     labels = batch.draw["labels"][:, :-1]
     logits = outputs[:, -1]

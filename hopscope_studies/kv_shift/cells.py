@@ -14,7 +14,7 @@ from hopscope.tasks.retrieval import Retrieval
 
 #: Attention of each name: plain, and KV shifting from either start.
 ATTENTION = {"plain": "softmax", "kv": "kv_shift", "kv drawn": "kv_shift(start='drawn')"}
-#: What a plain model starts with in the hop task, where it would else wait for a head for the token before.
+#: The prior of plain models on chains; without it they wait for a head on the token before.
 PRIOR = "relative(start='L0 1:4')"
 LETTERS = {
     "quick": {"length": 12, "n_hops": 2},
@@ -34,7 +34,7 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "cpu": {"batch": 64, "lr": 3e-3, "val_size": 128},
     "paper": {"steps": 20_000, "batch": 64, "lr": 2e-4, "warmup": 1000, "log_every": 100},
 }
-#: Steps, rows and when to stop of each part at `cpu`.
+#: At `cpu`, the training steps, logging interval and stopping rule of each part.
 PARTS: dict[str, dict[str, Any]] = {
     "induction": {"steps": 1200, "log_every": 20, "stop_accuracy": 0.99},
     "n-gram": {"steps": 400, "log_every": 20},
@@ -47,13 +47,13 @@ LATE = {("kv drawn", 1): 600, ("plain", 1): 300, ("plain", 2): 300}
 
 
 def shaped(attention: str, scale: str, **more: Any) -> Architecture:
-    """Rotary positions and no MLP, unless more says otherwise."""
+    """Rotary positions and no MLP, unless `more` says otherwise."""
     base: dict[str, Any] = {"mlp": False, "positions": "rotary", "init": "early_layers"}
     return Architecture(**base | more, d_model=WIDTHS[scale], attention=ATTENTION[attention])
 
 
 def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """Attention only, one head a layer, rotary positions, on sequences that go round."""
+    """Attention only, one head a layer, rotary positions, on periodic sequences."""
     late = LATE.get((attention, n_layers)) if scale == "cpu" else None
     how = training("induction", seed, scale, **({"steps": late} if late else {}))
     return Config(LastSuccessor(**INDUCTION[scale]), shaped(attention, scale, n_layers=n_layers), how)
@@ -79,12 +79,12 @@ def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Conf
 
 
 def training(part: str, seed: int, scale: str, **more: Any) -> Training:
-    """AdamW; kept are the first weights and the last."""
+    """AdamW; the first and the last weights are kept."""
     sized = TRAININGS[scale] | (PARTS[part] if scale == "cpu" else {}) | more
     return Training(**sized, checkpoints=str(sized["steps"]), weight_decay=WEIGHT_DECAY, seed=seed)
 
 
-#: Attention and layers of each part's cells, with seeds at `cpu`: 8 where speeds are compared.
+#: By part, then by attention and layers: how many seeds at `cpu`; 8 where speeds are compared.
 CELLS: dict[str, dict[tuple[str, int], int]] = {
     "induction": {("kv", 1): 8, ("kv drawn", 1): 5, ("plain", 1): 5, ("plain", 2): 8},
     "n-gram": {("kv", 1): 5, ("plain", 1): 5},
@@ -94,7 +94,7 @@ CELLS: dict[str, dict[tuple[str, int], int]] = {
 
 
 def cells(scale: str) -> Iterator[Config]:
-    """All models, part by part; at `quick` one of each part and attention."""
+    """All models, part by part; at `quick` the first two cells of each part, with one seed."""
     for part, shapes in CELLS.items():
         for (attention, n_layers), seeds in list(shapes.items())[: 2 if scale == "quick" else None]:
             for seed in range(1 if scale == "quick" else seeds):

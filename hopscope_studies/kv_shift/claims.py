@@ -71,7 +71,7 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def blend_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What is learnt, what it does, and from which starts."""
+    """What blends are learnt, what they do, and from which starts."""
     one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
     yield Evidence(one, "section 3.1, theorem 2", among=ends).claim(
         "blends_are_the_construction",
@@ -109,7 +109,7 @@ def steps(ends: DataFrame) -> Series:
 
 
 def median(values: Series) -> str:
-    """Of steps; what never happened is later than any."""
+    """The median number of steps in words; a run that never learnt counts as later than any other."""
     found = values.fillna(math.inf).median() if len(values) else math.nan
     return "unknown" if math.isnan(found) else "more than were trained" if math.isinf(found) else f"{found:.0f}"
 
@@ -130,7 +130,7 @@ def n_gram_claim(ends: DataFrame) -> Claim:
 
 
 def theory_claim(rows: DataFrame) -> Claim:
-    """Three ways to the same numbers."""
+    """The formula for the minimum depth, against two exact computations."""
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
     return Evidence(rows, "ours", source="exact").claim(
         "least_depths_are_exact",
@@ -144,7 +144,7 @@ def theory_claim(rows: DataFrame) -> Claim:
 
 
 def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
-    """With L layers 2^L − 1 hops, and no more; plain layers need one more."""
+    """L layers learn 2^L − 1 hops and no more; plain attention needs one layer more."""
     shares = hops.assign(
         share=hops.loss / hops.chance, within=[most(*row) for row in hops[["attention", "layers"]].values]
     )

@@ -17,7 +17,6 @@ LABELS: dict[Any, str] = {
     ("plain", 1): "plain, 1 layer",
     ("plain", 2): "plain, 2 layers",
     ("kv", 2): "KV shift, 2 layers",
-    ("plain", 3): "plain, 3 layers",
 }
 #: Each cell keeps its colour in all panels.
 COLOURS: dict[Any, int] = {cell: index for index, cell in enumerate(LABELS)}
@@ -47,7 +46,7 @@ def courses(ax: Axes, curves: DataFrame, value: str, title: str, label: str) -> 
 
 
 def scalars(ax: Axes, ends: DataFrame) -> None:
-    """Blends at the end: of keys and of values, this token against the one before."""
+    """Blends of keys and of values at the end: weight of this token against that of the token before."""
     for (attention, layers), part in ends[ends.a.notna()].groupby(["attention", "layers"]):
         drawn = colour(COLOURS[attention, layers])
         ax.plot(part.a, part.a_before, "o", color=drawn, label=f"keys, {LABELS[attention, layers]}")
@@ -71,7 +70,7 @@ def by_hop(ax: Axes, hops: DataFrame, title: str) -> None:
 
 
 def depths(ax: Axes, rows: DataFrame) -> None:
-    """The exact least depths."""
+    """The exact minimum depths."""
     for index, (mask, part) in enumerate(rows.groupby("mask")):
         words = "causal" if mask == "causal" else "no mask"
         ax.step(part.hops, part.formula, where="mid", color=colour(index), label=f"KV shift, {words}")

@@ -1,4 +1,4 @@
-"""What `kv_shift` measures of a model: its blends, what it knows with others in their place, what it knew at first."""
+"""What `kv_shift` measures of a model: its blends, and its accuracy with the learnt or with other blends."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ def accuracy(model: Transformer, batch: Batch) -> float:
 
 
 def mixes(model: Transformer) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Of every layer the blends of keys and of values, (head, two): this position and the one before."""
+    """Each layer's blends of keys and of values, (head, 2): the weights of this position and of the one before."""
     for block in model.blocks:
         attention = block.get_submodule("attn.variant")
         yield attention.get_parameter("key_mix"), attention.get_parameter("value_mix")
 
 
 def blends(model: Transformer) -> dict[str, float]:
-    """The blends of the first head: a, a' of keys, b, b' of values; what part of keys is the token before, of values
-    the token itself (0–1, by absolute values)."""
+    """The first head's blends: a and a' of keys, b and b' of values.
+
+    `keys_before` is the part of keys that is the token before, `values_here` the part of values that is the token
+    itself (0–1, by absolute values).
+    """
     keys, values = next(mixes(model))
     (a, before), (here, b_before) = keys[0].tolist(), values[0].tolist()
     return {
@@ -51,7 +54,7 @@ def blends(model: Transformer) -> dict[str, float]:
 
 @torch.no_grad()
 def with_blends(model: Transformer, batch: Batch, keys: tuple[float, float], values: tuple[float, float]) -> float:
-    """Accuracy with every head's blends replaced, in the proportions given, each keeping its sum; then put back."""
+    """Accuracy with every head's blends in these proportions, their sums kept; the learnt blends are then restored."""
     kept = [(own.clone(), others.clone()) for own, others in mixes(model)]
     for (own, others), (was_own, was_others) in zip(mixes(model), kept, strict=True):
         own.copy_(was_own.sum(1, keepdim=True) * torch.tensor([keys]))

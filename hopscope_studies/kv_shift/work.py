@@ -1,4 +1,4 @@
-"""What needs no training: the exact least depths with shifted keys and values, by three ways, and on whole sheets."""
+"""Work without training: exact minimum depths with shifted keys and values, computed in three ways and on sheets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CROWDS = (2, 4, 8)  # chains of a sheet
 
 @dataclass(frozen=True)
 class LeastDepths(Work):
-    """Least depths by formula, by letting everyone attend to everyone, by searching all schedules of one head."""
+    """Minimum depths by formula, by letting all positions attend to all, and by a search of one head's schedules."""
 
     label: ClassVar[str] = "kv_shift_depths"
 
@@ -34,7 +34,7 @@ class LeastDepths(Work):
         write_json(folder / "numbers.json", [*self.depths(), *self.on_sheets()])
 
     def depths(self) -> Iterator[dict[str, Any]]:
-        """By mask, order and hops; `search` where there was one."""
+        """Rows by mask, order and hops; `search` is left out where no schedule was searched."""
         for mask, order, n in itertools.product(MASKS, ORDERS, range(1, self.deepest + 1)):
             chain = chain_of(n, mask, order)
             found = {"mask": mask, "order": order, "hops": n, "formula": closed_form(n, mask)}
@@ -44,7 +44,7 @@ class LeastDepths(Work):
             yield {"kind": "theory", **found}
 
     def on_sheets(self) -> Iterator[dict[str, Any]]:
-        """By order, hops and chains: of whole sheets the share of chains, and of sheets, that do with fewer layers."""
+        """By order, hops and chains: the shares of chains, and of whole sheets, that need fewer layers."""
         draw = random.Random(self.seed)
         for order, n, n_chains in itertools.product(ORDERS, range(1, min(5, self.deepest) + 1), CROWDS):
             least, steps = closed_form(n), chain_of(n, "causal", order).order
@@ -55,5 +55,5 @@ class LeastDepths(Work):
 
 
 def drawn(steps: tuple[int, ...], n_chains: int, draw: random.Random) -> list[tuple[int, int]]:
-    """The facts of a sheet: within each step the chains come in random order."""
+    """The facts of a sheet; within each step the chains come in random order."""
     return [(chain, step) for step in steps for chain in draw.sample(range(n_chains), n_chains)]

@@ -62,7 +62,7 @@ def about_heads(told: Quantities) -> Iterator[Claim]:
 
 
 def legal(told: Quantities, kind: str) -> Series:
-    """How much oftener than the 3-gram model's a kind's likeliest symbol is legal."""
+    """How much more often a kind's likeliest symbol is legal than the 3-gram model's, by seed."""
     return told.of(kind, "legal") - told.of(kind, "3-gram legal")
 
 
@@ -75,7 +75,7 @@ def about_recurrence(told: Quantities) -> Iterator[Claim]:
         f"softmax attention ({linear.mean():.3f} and {plain.mean():.3f}; paper: attention is ahead of recurrent and "
         "state-space models).",
         (linear - plain).dropna(),
-        "its distance less softmax's",
+        "excess of its distance over softmax's",
         (PLAIN, LINEAR),
         above=0,
         provided=bound("the number of its seeds", len(linear), at_least=5),
@@ -84,7 +84,7 @@ def about_recurrence(told: Quantities) -> Iterator[Claim]:
 
 
 def about_floors(told: Quantities) -> Iterator[Claim]:
-    """What can be known without a model, and without training."""
+    """What n-gram models and the automaton know, and a model before training."""
     one, three = (told.of(NGRAM, f"{order}-gram legal") for order in (1, 3))
     yield told.claim(
         "longer_contexts_are_legal",
@@ -109,7 +109,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     course = told.course(PLAIN, "course distance")
     yield told.claim(
         "untrained_knows_nothing",
-        "Control: before training a model's distance from the automaton's language is that of an even guess.",
+        "Control: before training a model's distance from the automaton's language is that of a uniform guess.",
         course[course.step == 0].groupby("seed").value.last(),
         "distance",
         (PLAIN,),

@@ -1,4 +1,4 @@
-"""What is read off predictions of automata's strings: distance from the automaton, legality, loss."""
+"""Measures of predictions on automata's strings: distance from the automaton, legality, loss."""
 
 from __future__ import annotations
 
@@ -15,36 +15,29 @@ ORDERS = (1, 2, 3)  # of the n-gram models
 
 
 def of_model(seen: Observation) -> dict[str, float]:
-    """A model's numbers, and the least loss there is."""
+    """A model's numbers, and the lowest possible loss."""
     task = seen.task
     assert isinstance(task, AutomatonStrings)
     law = task.law(seen.batch.draw)
-    source = float(entropy(law)[later(task, seen.batch)].mean())
+    source = float(entropy(law)[task.asked_late(seen.batch)].mean())
     return numbers(task, seen.batch, seen.outputs.double().softmax(-1)) | {"source loss": source}
 
 
 def of_n_grams(task: AutomatonStrings, batch: Batch, order: int) -> dict[str, float]:
-    """Those of an n-gram model that backs off."""
+    """The same numbers of an n-gram model that backs off."""
     return numbers(task, batch, task.n_gram(batch.inputs, order))
 
 
 def numbers(task: AutomatonStrings, batch: Batch, predicted: Float[Tensor, "batch position vocab"]) -> dict[str, float]:
-    """Of predicted probabilities, over symbols in the later half of the sequences.
+    """Three measures of predicted probabilities, over symbols in the later half of the sequences.
 
     `distance`: mean total variation from the automaton's own law. `legal`: how often the likeliest symbol is allowed.
     `loss`: expected, in nats.
     """
-    law, late = task.law(batch.draw), later(task, batch)
+    law, late = task.law(batch.draw), task.asked_late(batch)
     legal = law.gather(-1, predicted.argmax(-1, keepdim=True))[..., 0] > 0
     return {
         "distance": float(total_variation(predicted, law)[late].mean()),
         "legal": float(legal[late].double().mean()),
         "loss": float(expected_loss(predicted, law)[late].mean()),
     }
-
-
-def later(task: AutomatonStrings, batch: Batch) -> Tensor:
-    """The positions that are asked in the later half, where an automaton can be known."""
-    late = task.asked(batch).clone()
-    late[:, : late.shape[1] // 2] = False
-    return late

@@ -1,8 +1,8 @@
 """In-context classification is learnt abruptly, and not at all where L = N (Reddy, 2024, sections 3 and 4).
 
-Three things per seed: the course of learning when only the context can answer, with its progress measures; the same
-with as many labels as pairs, by optimizer and by whether labels may repeat; and what the three nested logits make of
-it. See the study's README.
+Per seed: the course of learning, with its progress measures, when only the context can answer; and the same with as
+many labels as pairs, by optimizer and by whether labels may repeat. Beside them stand the three nested logits. See the
+study's README.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def runs(scale: str) -> Iterator[Config | Work]:
 
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
-    """The course of every run, and how its answers come about; the model by hand; the nested logits' course."""
+    """The course of every run and how it answers at its end; the model by hand; the course of the nested logits."""
     trained, name_of = [one for one in finished if isinstance(one, Run)], namer(ABRUPT, cell, scale)
     task = ItemLabels(**HAND)
     hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}

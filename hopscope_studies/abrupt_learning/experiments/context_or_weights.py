@@ -1,8 +1,8 @@
 """In the context or in the weights? Classes, bursts and noise decide (Reddy, 2024, section 2; Chan et al., 2022).
 
-All sequences have classes with labels of their own, so that an answer can be looked up in the context, or known by
-heart. Which of the two is learnt is asked by three tests: new classes (IC), known classes with other labels (IC2),
-known classes that the context does not show (IW). See the study's README.
+All classes keep their labels, so that an answer can be looked up in the context or known by heart. Three tests tell
+which of the two a model has learnt: new classes (IC), known classes with other labels (IC2), and known classes that the
+context does not show (IW). See the study's README.
 """
 
 from __future__ import annotations

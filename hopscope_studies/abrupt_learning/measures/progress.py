@@ -15,11 +15,11 @@ NEEDS = (
 
 
 def progress(seen: Observation) -> dict[str, float]:
-    """The paper's names, each 0–1; of several heads the one with the most.
+    """The paper's measures by name, each 0–1; of several heads the highest.
 
-    `ILA1`, attention of labels to their own item in layer 0; `TILA2`, of the query to labels of its class in layer 1,
-    where there are some; `TLA2`, of the query to any label; `CLA`, the share of answers that are some label of the
-    context.
+    `ILA1`: attention of labels to their own item in layer 0. `TILA2`: attention of the query to labels of its class in
+    layer 1, if the context has any. `TLA2`: attention of the query to any label. `CLA`: the share of answers that name
+    some label of the context.
     """
     task, batch = seen.task, seen.batch
     assert isinstance(task, ItemLabels)

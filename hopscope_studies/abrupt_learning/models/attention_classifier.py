@@ -1,7 +1,7 @@
 """Two attention layers and a classifier (Reddy, ICLR 2024, arXiv:2312.03002, section 2).
 
-One head a layer, as wide as the stream, which is the input itself; no LayerNorm, and scores that are not scaled. Behind
-them a ReLU network of three layers reads every position.
+Each layer has one head as wide as the stream, which is the input itself. There is no LayerNorm, and scores are not
+scaled. A ReLU network of three layers then reads every position.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hopscope.tasks.base import Task
 
 @dataclass(frozen=True)
 class ClassifierArchitecture(Shape):
-    """Two layers of one head each; widths are the task's, but for the network's."""
+    """Two layers of one head each; all widths but the network's are the task's."""
 
     d_hidden: int = setting(128, "width of the network's two hidden layers", low=1, high=65536)
 

@@ -1,15 +1,16 @@
 """The model of three nested logits: why the change is abrupt, and what starts it (after Reddy, 2024, section 4).
 
-Of N pairs and L labels, three numbers are learnt: β, by how much a label's look back at its item stands out; α, by how
-much the query's match does; ξ, how loudly attended labels are answered.
+For N pairs and L labels three numbers are learnt: β, how sharply a label looks back at its item; α, how sharply the
+query matches; ξ, how strongly attended labels are answered.
 
     p = e^β / (e^β + 2N − 1)                        attention of a label to its item
     A = e^(αp) / (e^(αp) + N − 1)                   attention of the query to the right label
     q = e^(ξA) / (e^(ξA) + (N − 1) e^(ξ(1 − A)/(N − 1)) + L − N)        probability of the right answer
 
-Its form is ours, where the paper's appendix leaves one. At the start, where α = 0, the slope of −ln q in ξ is
-1/L − 1/N: answering with any label of the context pays as long as there are other labels, and makes the rest pay.
-With L = N nothing does: the start is a saddle. The paper calls what is missing the intrinsic curriculum.
+The form is ours; the paper's appendix does not fix one. At the start, where α = 0, the slope of −ln q in ξ is
+1/L − 1/N. Answering with any label of the context lowers the loss as long as there are other labels, and then the other
+two numbers get a slope as well. With L = N all slopes are 0, so the start is a saddle. The paper calls what is then
+missing the intrinsic curriculum.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
 from hopscope.experiments.work import Work
 
-KEPT = 10  # steps between those of which the loss is kept
+KEPT = 10  # the loss of every tenth step is kept
 
 
 @dataclass(frozen=True)

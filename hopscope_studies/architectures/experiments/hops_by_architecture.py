@@ -2,10 +2,11 @@
 
 Candidates are the rules of attention in the catalogue, with a prior for the previous token or without, position codes,
 an MLP or none, and optimizers. All have as many parameters as plain attention of width 128, as nearly as their width
-allows; what a sequence costs is counted. Beside the hops that a candidate learnt stands how many its exact depth allows
-(Musat, ICLR 2025, section 5, sharpened; docs/theory.md). The cells are in `cells.py`: at `cpu` every rule with the
-prior on retrieval, deepest facts first, D = 2, 3, 5, with three layers and two seeds, and without it plain attention
-and rules that join tokens by themselves; at `long` other depths, orders, tasks, D = 1 to 8, and what is no rule.
+allows, and a sequence's operations are counted. Beside the hops that a candidate learnt stands the number that its
+exact depth allows (Musat, ICLR 2025, section 5, sharpened; docs/theory.md). The cells are in `cells.py`. At `cpu` they
+are every rule with the prior on retrieval, deepest facts first, D = 2, 3, 5, with three layers and two seeds; without
+the prior, plain attention and rules that join tokens by themselves. `long` adds other depths, orders and tasks, D = 1
+to 8, position codes, an MLP and optimizers.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def number(hop: str) -> int:
-    """Of `x3` or `k=3` 3."""
+    """The number in a hop's name: 3 for `x3` or `k=3`."""
     return int(hop.removeprefix("x").removeprefix("k="))
 
 
@@ -80,12 +81,12 @@ def hops_of(task: Task) -> int:
 
 
 def guess(task: Task) -> float:
-    """What knowing where an answer may stand costs, and not which: the last baseline above that of a solved task."""
+    """The loss of knowing where an answer may stand, but not which it is: the lowest baseline above 0."""
     return min(loss for loss in task.baselines.values() if loss > 0)
 
 
 def learnt_below(task: Task) -> float:
-    """Half of chance as everywhere, unless a guess is as good as that: then half of a guess's."""
+    """Half of chance, as everywhere, unless a guess is already as good: then half of a guess's loss."""
     return task.learnt_below if task.learnt_below < guess(task) else 0.5 * guess(task)
 
 

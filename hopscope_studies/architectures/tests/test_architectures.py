@@ -25,9 +25,10 @@ from hopscope_studies.architectures.candidates import (
     width,
 )
 from hopscope_studies.architectures.cells import HOPS, LAYERS, MAIN
-from hopscope_studies.architectures.claims import claims, entry, hops_learnt, overview
+from hopscope_studies.architectures.claims import claims, hops_learnt
 from hopscope_studies.architectures.depths import least
 from hopscope_studies.architectures.experiments import hops_by_architecture as bench
+from hopscope_studies.architectures.tests.page import entry, overview
 
 OURS = {"h_minus_one", "kv_shift", "linear", "n_gram", "softmax", "switch_head"}
 

@@ -1,7 +1,7 @@
 """Sparse features of attention outputs, and long-prefix induction heads (Kissane et al., 2024, arXiv:2406.17759).
 
-Autoencoders are trained on outputs whose features are known (a layer by hand, small trained models), then on layer 18
-of SmolLM2-135M. Its heads are told apart by the prefix that they want, and cut.
+Autoencoders are trained on outputs whose features are known (a hand-set layer, small trained models), then on layer 18
+of SmolLM2-135M. Its induction heads are classified by the prefix that they need, and cut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hopscope_studies.attention_saes.reading import known
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 480, "paper": 7200}
 MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
-SEEDS = {"quick": 1, "cpu": 2, "paper": 8}  # of prefixes, directions, and toys but for one more of these
+SEEDS = {"quick": 1, "cpu": 2, "paper": 8}  # of prefixes and of known directions; there is one more toy
 FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds in which heads are cut
 LAYERS = {"quick": 1, "cpu": 1, "paper": 2}  # autoencoders of a language model's layer
 SIZES: dict[str, dict[str, Any]] = {  # of these
@@ -48,7 +48,7 @@ SEQUENCES = {"quick": 64, "cpu": 4096, "paper": 4096}  # of which a toy's output
 
 
 def runs(scale: str) -> Iterator[Work | Config]:
-    """The layer by hand, small models that copy, language models' heads and one layer, and what has learnt nothing."""
+    """The hand-set layer, small models that copy, a language model's heads and one layer, and an untrained model."""
     for seed in range(SEEDS[scale]):
         yield Known(seed, **KNOWN[scale])
     yield from (toy(scale, seed) for seed in range(SEEDS[scale] + 1))
@@ -70,8 +70,8 @@ def toy(scale: str, seed: int) -> Config:
 def table(runs: list[Finished | Run], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run
-    is for: by hand, toy, layer, language, untrained.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` says what a run is for:
+    by hand, toy, layer, language, untrained.
     """
     return table_of(runs, lambda run: of_a_toy(run, scale))
 

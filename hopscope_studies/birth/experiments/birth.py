@@ -1,9 +1,9 @@
 """Birth of an induction head: memories of triggers and outputs, in the order in which they form.
 
-Bietti et al. (2023, arXiv:2306.00802, section 4) let a few triggers of a bigram language be followed by outputs of the
-sequence's own. Here: the basic model of frozen random embeddings with its three matrices probed, trained at once or one
-after the other; one gradient step on each (`three_steps.py`); and transformers of one and two layers, with their
-circuits. Tables are long: what was measured, at which step.
+In the data of Bietti et al. (2023, arXiv:2306.00802, section 4) a few triggers of a bigram language are followed by
+outputs that each sequence draws for itself. Here: the basic model of frozen random embeddings, its three matrices
+probed, trained at once or one after the other; one gradient step on each (`three_steps.py`); and transformers of one
+and two layers, with their circuits. Tables are long: what was measured, at which step.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ SECONDS = {"quick": 6, "cpu": 650, "paper": 60_000}
 
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 MEASURES = "retrieval_accuracy,previous_token_score,induction_score"
+#: How the authors train the basic model.
+SGD: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": f"memory_recall,{MEASURES}"}
 #: By scale: of the basic model, width, length and training (the authors' README run; cpu: smaller, at the code's rate),
 #: and how long a stage lasts.
 BASIC: dict[str, tuple[int, int, dict[str, Any], int]] = {
@@ -64,29 +66,24 @@ def runs(scale: str) -> Iterator[Config | ThreeSteps]:
 def basic(scale: str, seed: int, triggers: str = "frequent", staged: bool = False) -> Config:
     """The basic model on predictable outputs alone, by SGD with momentum; in stages each matrix waits for its turn."""
     d_model, length, how, stage = BASIC[scale]
-    recipe = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": f"memory_recall,{MEASURES}", **how}
     if staged:
         waiting = [f"{name}@0-{number * stage}" for number, name in enumerate(TRAINED) if number]
-        recipe |= {"frozen": ", ".join(waiting), "steps": recipe["steps"] + stage}
+        how = how | {"frozen": ", ".join(waiting), "steps": how["steps"] + stage}
     task = TriggerBigrams(length=length, trigger_choice=triggers)
-    return Config(task, BasicArchitecture(d_model=d_model), Training(**recipe, seed=seed))
-
-
-SGD: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)"}
+    return Config(task, BasicArchitecture(d_model=d_model), Training(**SGD, **how, seed=seed))
 
 
 def published(scale: str, seed: int) -> Config:
-    """The basic model at the published proportions, until what lies in the context is learnt."""
+    """The basic model at the published proportions, until outputs in context are learnt."""
     d_model, length, how = PUBLISHED[scale]
-    training = Training(**SGD, measures=f"memory_recall,{MEASURES}", **how, seed=seed)
-    return Config(TriggerBigrams(length=length), BasicArchitecture(d_model=d_model), training)
+    return Config(TriggerBigrams(length=length), BasicArchitecture(d_model), Training(**SGD, **how, seed=seed))
 
 
 def everywhere(scale: str, seed: int) -> Config:
     """The basic model with a linear layer, on all next characters."""
     d_model, length, how, _ = BASIC[scale]
-    training = Training(**SGD, measures=f"memory_recall,{MEASURES}", **how, seed=seed)
-    return Config(TriggerBigrams(length=length, asked="all"), BasicArchitecture(d_model, feed_forward=True), training)
+    task, model = TriggerBigrams(length=length, asked="all"), BasicArchitecture(d_model, feed_forward=True)
+    return Config(task, model, Training(**SGD, **how, seed=seed))
 
 
 def full_model(scale: str, layers: int, seed: int) -> Config:
@@ -166,12 +163,12 @@ def rows_of(run: Run, scale: str) -> list[dict[str, Any]]:
 
 
 def stage_of(config: Config) -> int:
-    """The steps after which the second matrix is trained, too."""
+    """The step from which the second matrix is trained, too."""
     return min(frozen.until or 0 for frozen in parse_frozen(config.training.frozen))
 
 
 def circuit_numbers(run: Run, scale: str) -> dict[str, float]:
-    """The circuit of a model in numbers: whether there is one, its losses, and the paths an induction head needs."""
+    """A model's circuit in numbers: whether it is accepted, its losses, and how many paths an induction head has."""
     circuit = circuit_of(run, scale)
     paths = [found.path for found in circuit.paths]
     return {

@@ -23,17 +23,17 @@ from hopscope.tasks.base import NOT_ASKED, BestAnswer
 from hopscope.tasks.base_one_answer import OneAnswerTask
 
 ASSET = Path(__file__).parents[1] / "data" / "tinyshakespeare_bigrams.json"
-WORDS = {" ": "space", "\n": "newline", "$": "dollar"}  # what people read instead
+WORDS = {" ": "space", "\n": "newline", "$": "dollar"}  # names of characters that are hard to see
 FLOOR_SAMPLE = 4096  # sequences from which the floor of `all` positions is estimated, to about 0.002 nats
 
 
 class Bigrams:
-    """The characters of a corpus and what follows what in it: counts, frequencies, entropies in nats.
+    """The characters of a corpus and its bigrams: frequencies, and entropies in nats.
 
     Attributes:
         characters: in order of their code points; a token is an index into them.
-        first: how frequent each character is, π_u.
-        then: how frequent each is after each, π_b, a row per character.
+        first: the frequency of each character, π_u.
+        then: the frequency of each character after each, π_b, a row per preceding character.
     """
 
     def __init__(self, characters: str, counts: list[list[int]]):
@@ -46,11 +46,6 @@ class Bigrams:
     def entropies(self) -> Float[Tensor, "token"]:
         """Of what follows each character."""
         return -torch.special.xlogy(self.then, self.then).sum(1)
-
-    @property
-    def conditional_entropy(self) -> float:
-        """Of a character given the one before it: what the best bigram predictor pays."""
-        return float(self.first @ self.entropies)
 
     @property
     def unigram_entropy(self) -> float:
@@ -88,9 +83,9 @@ class TriggerBigrams(OneAnswerTask):
     triggers e, t; outputs x, r   |  m e x i n g _ t r e x _ s t r …
     ```
 
-    From its second occurrence on a trigger says what comes next, to whoever looks back. Those positions are `query`;
-    a trigger whose output is seen is `key[1]`, the output after it `value[1]`; a chain is a trigger. Outputs may be
-    triggers, even their own.
+    From a trigger's second occurrence on, its output can be looked up in the context. Those positions are `query`. A
+    trigger whose output is visible is `key[1]`, and the output after it `value[1]`. A chain is a trigger. Outputs may
+    be triggers, even their own.
     """
 
     length: int = setting(128, "number of characters (paper: 256)", low=2, high=4096)
@@ -120,7 +115,7 @@ class TriggerBigrams(OneAnswerTask):
 
     @property
     def hop_names(self) -> tuple[str, ...]:
-        """`in_context`; where all is asked also `bigram`, after no trigger, and `first`, which nobody can know."""
+        """`in_context`; if all is asked also `bigram`, after no trigger, and `first`, a trigger's first output."""
         return ("in_context",) if self.asked == "in_context" else ("bigram", "first", "in_context")
 
     # Sequences -----------------------------------------------------------------------------------------------
@@ -147,7 +142,7 @@ class TriggerBigrams(OneAnswerTask):
         return (-torch.log1p(-uniform) / weights).argsort(1)[:, : self.n_triggers]
 
     def read(self, tokens: list[int]) -> Draw:
-        """What follows a trigger first is its output; what comes last is that, or the bigrams' likeliest."""
+        """A typed sequence, continued by its last trigger's output if that is known, else by the likeliest bigram."""
         if self.trigger_choice != "frequent":
             raise BadInput("triggers are drawn for every sequence, and one that is typed does not say which they are")
         triggers = self.bigrams.first.topk(self.n_triggers).indices
@@ -209,7 +204,7 @@ class TriggerBigrams(OneAnswerTask):
         return Problem(tuple(facts.values()), tuple(queries))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """What followed the same character when it stood before: of a trigger, its output; of others no answer."""
+        """In context, what followed the latest earlier occurrence of the same character; for other hops no answer."""
         found: list[list[BestAnswer]] = []
         for place, here in enumerate(inputs):
             earlier = [after for before, after in pairwise(inputs[: place + 1]) if before == here]
@@ -224,7 +219,7 @@ class TriggerBigrams(OneAnswerTask):
 
     @cached_property
     def floor(self) -> float:  # type: ignore[override]
-        """0 in context; over all positions the entropy of what nobody can know, estimated on a fixed sample."""
+        """0 in context; over all positions the mean entropy of the next character, estimated on a fixed sample."""
         if self.asked == "in_context":
             return 0.0
         draw = self.draw(FLOOR_SAMPLE, generator(0, "floor"))
@@ -242,5 +237,5 @@ class TriggerBigrams(OneAnswerTask):
 
     @property
     def learnt_below(self) -> float:
-        """Half of what it costs to know the outputs, but not whose they are (ours)."""
+        """Half the loss of a model that knows a sequence's outputs, but not their triggers (ours)."""
         return 0.5 * math.log(max(self.n_triggers, 2))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.core.storage import read_json
-from hopscope.drawing.style import colour, picture, styled
+from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.work import Finished
 from hopscope.runs.kept import weights
@@ -24,7 +24,7 @@ from hopscope_studies.board.row import LEARNT, rows_in
 SECONDS = {"quick": 8, "cpu": 60, "paper": 240}
 #: Fresh sequences of each row.
 SEQUENCES = {"quick": 128, "cpu": 4096, "paper": 16_384}
-CLOSE = 0.01  # a loss on 4,096 fresh sequences may differ so much from that on 4,096 others
+CLOSE = 0.01  # largest difference of a loss between two draws of 4,096 fresh sequences (ours)
 
 
 def runs(scale: str) -> Iterator[Rerun]:
@@ -54,7 +54,7 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Hops over layers, and over sequences seen; what the exact theory excludes is shaded."""
+    """Hops over layers, with the most that the exact theory allows one head, and over sequences seen."""
     shown = picture(9.0, 3.6)
     depth, cost = shown.subplots(1, 2, sharey=True)
     curricula = sorted(set(table.curriculum))
@@ -62,21 +62,12 @@ def figure(table: DataFrame) -> Figure:
         for index, curriculum in enumerate(curricula):
             for prior, marker in ((False, "o"), (True, "^")):
                 part = table[(table.curriculum == curriculum) & ((table.prior != "none") == prior)]
-                words = f"curriculum: {curriculum}{', with a prior' * prior}"
-                ax.plot(
-                    part[what],
-                    part.hops,
-                    marker,
-                    ms=6,
-                    alpha=0.7,
-                    color=colour(index),
-                    label=words if len(part) else None,
-                )
+                words = f"curriculum: {curriculum}{', with a prior' * prior}" if len(part) else None
+                ax.plot(part[what], part.hops, marker, ms=6, alpha=0.7, color=colour(index), label=words)
         ax.set(xlabel=what)
-    most = int(table.layers.max())
-    layers = range(1, most + 1)
-    bound = [(2**layer - 1) // 2 for layer in layers]
-    depth.step([*layers], bound, where="mid", color="#777777", lw=1, label="most hops of one head, causal")
+    layers = range(1, int(table.layers.max()) + 1)
+    most = [(2**layer - 1) // 2 for layer in layers]
+    depth.step([*layers], most, where="mid", color=GREY, lw=1, label="most hops of one head, causal")
     depth.set(ylabel="hops learnt", ylim=(-0.4, table.hops.max() + 3))
     cost.set(xscale="log", xlabel="sequences seen in training")
     cost.legend(*depth.get_legend_handles_labels(), fontsize=7, loc="upper left")
@@ -84,13 +75,13 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """That rows are what they say, and within what is possible."""
+    """Rows have the losses that they state, and respect the exact theory."""
     yield Evidence(table, "ours").claim(
         "rows_run_again",
-        f"On fresh sequences every row's losses differ by at most {CLOSE} from those that it was finished with, and as "
-        "many hops are learnt.",
+        f"On fresh sequences every row's losses differ by at most {CLOSE} from those in its report, and as many hops "
+        "are learnt.",
         table.off,
-        "greatest difference of a hop's loss",
+        "difference of any hop's loss",
         at_most=CLOSE,
         also=[bound("hops learnt less those stated, by row", (table.hops - table.stated).abs().max(), equals=0)],
     )
@@ -98,7 +89,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "no_row_is_below_the_exact_depth",
         "No row has fewer layers than its hops need with its mask, order and number of heads.",
         table.layers - table.least,
-        "layers above the exact least depth",
+        "number of layers above the exact minimum depth",
         at_least=0,
     )
     alone = table[table.curriculum == "none"]

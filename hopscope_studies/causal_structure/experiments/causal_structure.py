@@ -3,7 +3,7 @@
 Nichani, Damian & Lee (2024, arXiv:2402.14735, sections 2 to 5) prove that gradient descent writes the graph of parents
 into the first layer, since no earlier position shares more χ² mutual information with a token than its parent does.
 Here: random trees learnt by SGD and by AdamW, graphs of two parents, the information computed from matrices alone, and
-a transformer made by hand. Tables are long: what was measured of which run.
+two hand-set transformers. Tables are long: what was measured of which run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEEDS = {"quick": 1, "cpu": 5, "paper": 20}
 #: By scale: states and positions of trees, and of graphs of two parents.
 SIZES = {"quick": ((3, 6), (2, 6)), "cpu": ((3, 12), (3, 16)), "paper": ((3, 20), (5, 32))}
 MEASURES = "parent_attention"
-#: By scale what all trainings share; and what each optimizer's have of their own.
+#: By scale, the settings that all trainings share; below, those of each optimizer.
 COMMON: dict[str, dict[str, Any]] = {
     "quick": {"batch": 8, "val_size": 32, "log_every": 2, "checkpoints": "4"},
     "cpu": {"batch": 256, "val_size": 1024, "log_every": 250, "checkpoints": "1000"},
@@ -61,7 +61,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-#: By scale, how circuits are searched for, and of how many seeds; answers are noisy, so it takes many sequences.
+#: By scale, for how many seeds and with which settings circuits are searched; noisy answers need many sequences.
 SEARCHES = {
     "quick": (1, Discovery(discovery=16, selection=16, report=32)),
     "cpu": (3, Discovery(discovery=512, selection=512, report=2048, alternatives=2)),
@@ -70,7 +70,7 @@ SEARCHES = {
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """For each seed a random tree by SGD and by AdamW, and a graph of two parents; and what needs no training."""
+    """For each seed a random tree by SGD and by AdamW, a graph of two parents, and the work without training."""
     (V, T), _ = SIZES[scale]
     for seed in range(SEEDS[scale]):
         for kind in RECIPES:
@@ -100,10 +100,12 @@ def training(scale: str, kind: str, seed: int) -> Config:
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
-    """One row per number: kind (a key of `RECIPES`, `information`, or who knows the graph in what was made by hand),
-    seed, step, quantity, value. Quantities over training: `loss` and `attention to parents`; at the end those of
-    `readings.at_the_end`; of the first seeds `circuit accepted` and `circuit` with a path, its strength; of seed 0
-    `pattern`, mean attention in layer 0 from position `query` to `key`, and `parent`, 1 where the latter is one.
+    """One row per number.
+
+    Columns: kind (a key of `RECIPES`, `information`, or one of `WAYS`), seed, step, quantity, value. Quantities over
+    training: `course loss` and `course attention`; at the end those of `readings.at_the_end`; for the first seeds
+    `circuit accepted`, and `circuit` with a path, its strength; for seed 0 `pattern`, mean attention in layer 0 from
+    position `query` to `key`, with `parent`, 1 if the latter is a parent of the former.
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
@@ -128,7 +130,7 @@ def named(numbers: dict[str, float], **more: Any) -> Iterator[dict[str, Any]]:
 
 
 def course(run: Run) -> Iterator[dict[str, Any]]:
-    """Loss and attention over training: of the head that attends most to parents."""
+    """Loss over training, and attention on parents of the head that has most."""
     for row in run.rows:
         heads = row["measures"]["parent_attention"]
         most = max(value for name, value in heads.items() if not name.endswith("first"))

@@ -1,7 +1,7 @@
 """The disentangled transformer: one-hot inputs, heads that append what they read (Nichani et al., 2024, section 2.2).
 
-Nothing is added up in the residual stream: each head's reading is appended to it, so that of every number one knows
-where it comes from, and one matrix per head, A, holds queries and keys together. No LayerNorm, MLP or values.
+Nothing is added up in the residual stream: each head's reading is appended to it, so the origin of every number is
+known. One matrix per head, A, holds queries and keys together. There is no LayerNorm, MLP or value matrix.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class DisentangledTransformer(TappedModel):
 
 
 def blocks(d_vocab: int, n_positions: int) -> dict[str, slice]:
-    """Where the stream of one head per layer holds what, before layer 1: `token`, `position`, and what L0H0 `read…`."""
+    """Slices of the stream before layer 1, for one head per layer: `token`, `position`, and both as L0H0 read them."""
     width = d_vocab + n_positions
     return {
         "token": slice(0, d_vocab),

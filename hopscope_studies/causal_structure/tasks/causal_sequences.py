@@ -1,8 +1,8 @@
 """Sequences with a latent graph: each position follows from its parents (Nichani et al., 2024, arXiv:2402.14735).
 
-The graph is the same in all sequences, the transition matrix is drawn anew for each. Who knows the graph can count what
-followed the last token's state; who does not can find it, for no earlier position tells more of a token than its
-parent does (in χ² mutual information).
+The graph is the same in all sequences, the transition matrix is drawn anew for each. A model that knows the graph can
+count what followed the last token's state. The graph can be found, because no earlier position shares more χ² mutual
+information with a token than its parent does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FORCE_DRAWS = 500  # matrices per sequence in the plain integration
 
 @dataclass(frozen=True)
 class CausalSequences(SourceTask):
-    """Tokens s_0 … s_(T−1) over a latent graph; asked is the one that follows them.
+    """Tokens s_0 … s_(T−1) over a latent graph; the next token is asked.
 
     ```
     graph    0 → 2, 0 → 3, 2 → 5, 3 → 6 … ; T − 1 → what is asked
@@ -102,7 +102,7 @@ class CausalSequences(SourceTask):
         return predictor(inputs, self.latent, self.d_vocab, self.concentration)[:, None]
 
     def counted(self, inputs: Int[Tensor, "batch position"]) -> Float[Tensor, "batch query vocab"]:
-        """The paper's reference: counts + α, which leaves out what roots tell."""
+        """The paper's reference: counts + α, which ignores the information in the roots."""
         return counted(inputs, self.latent, self.d_vocab, self.concentration)[:, None]
 
     @property
@@ -112,7 +112,7 @@ class CausalSequences(SourceTask):
 
     @property
     def solved_below(self) -> float:
-        """A tenth of the way from the paper's reference to chance (ours): Bayes is beyond two layers that attend."""
+        """A tenth of the way from the paper's reference to chance (ours): two attention layers cannot reach Bayes."""
         counted = self.floors["counted"]
         return counted + 0.1 * (self.chance - counted)
 
@@ -155,7 +155,7 @@ class CausalSequences(SourceTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact for every child, from its parents' places and tokens; the query is what the asked one follows from."""
+        """A fact for every child, from its parents' places and tokens; the query is the last position."""
         tokens = self.inputs(draw)[row].tolist()
         facts = [
             Fact(tuple(f"{p}:{tokens[p]}" for p in parents), f"{node}:{tokens[node]}")

@@ -46,7 +46,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def row(run: Run, scale: str) -> dict[str, Any]:
-    """One model's. One that was trained and has not solved its task is not searched; one that was not trained is."""
+    """The row of one model. A trained model is searched only if it has solved its task, an untrained one always."""
     task, training = run.task, run.config.training
     assert isinstance(task, Retrieval) and run.report is not None
     about = {

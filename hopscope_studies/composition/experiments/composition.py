@@ -2,8 +2,8 @@
 
 After Song, Xu and Zhong (2024, arXiv:2408.09503, sections 3 and 4; code
 JiajunSong629/ood-generalization-via-composition): models learn to continue a segment that was pasted twice into random
-tokens, and are asked of longer segments of other tokens. Curves of errors, heads and matching; projections of what
-layer 0 writes; pools of segments; circuits.
+tokens, and are tested on longer segments of other tokens. Measured are errors, heads and the match of weights over
+training, projections of layer 0's output, pools of segments, and circuits.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Rows of three kinds, each with run, version, seed, kind, layers, pool (0: fresh segments), step.
 
-    `curve`: errors (0–1) on sequences as trained on, with fresh segments, and out of distribution, and in the first
-    copy; heads and matching (`hopscope_studies.composition.scores`). Of pools the end alone. `projection`: errors out
-    of distribution without or with only some directions, by rank. `circuit`: of the first seeds, how the search ended.
+    `curve`: errors (0–1) on sequences as in training, with fresh segments, out of distribution, and in the first copy;
+    heads and matching (`hopscope_studies.composition.scores`). Models of pools have only their end. `projection`:
+    errors out of distribution without some directions, or with them alone, by rank. `circuit`: how the search ended,
+    for the first seeds.
     """
     rows = []
     for run in runs:

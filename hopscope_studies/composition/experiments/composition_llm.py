@@ -2,9 +2,9 @@
 
 After Song, Xu and Zhong (2024, arXiv:2408.09503, section 4; code JiajunSong629/ood-generalization-via-composition). In
 SmolLM2-135M induction heads are chosen on one half of repeated random segments and cut on the other, beside random
-heads. From the weights comes how much the directions that previous-token heads write overlap with those that induction
-heads ask keys for, beside random heads and random rotations. A model made by hand has one bridge and nothing else, one
-that has learnt nothing has none. Beside it stands the committed table of the toy models.
+heads. The weights show how much the directions that previous-token heads write overlap with those that induction heads
+ask keys for, beside random heads and random rotations. A hand-set model has exactly one bridge, an untrained one has
+none. Beside these stands the committed table of the toy models.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def runs(scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
-    for: language, untrained, by hand, toy. `step` is the rank of subspaces.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` says what a run is for:
+    language, untrained, by hand, toy. `step` is the rank of subspaces.
     """
     return table_of(runs, digits=6)

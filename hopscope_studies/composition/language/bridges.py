@@ -1,9 +1,9 @@
-"""Common bridges in a language model: does what previous-token heads write lie where induction heads ask of keys?
+"""Common bridges in a language model: do previous-token heads write into the subspaces that induction heads read?
 
-After Song et al. (2024, arXiv:2408.09503, section 4). Of every pair of a head and one of an earlier layer, the overlap
-of the directions that W_OV of the earlier writes most and those that W_QK of the later asks keys for most. The pairs of
-high scores are set beside pairs of random heads of the same layers, and beside the same subspaces turned at random.
-Intervals are 95 %, over heads: both kinds are drawn anew.
+After Song et al. (2024, arXiv:2408.09503, section 4). For every pair of a head and one of an earlier layer, we take the
+overlap of the directions in which the earlier head's W_OV writes most with those that the later head's W_QK asks keys
+for most. Pairs with high scores are compared with pairs of random heads of the same layers, and with the same subspaces
+turned at random. Intervals are 95 %, over heads: both kinds are drawn anew.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pairs:
         return found
 
     def places(self, later: Sequence[Head], earlier: Sequence[Head]) -> Tensor:
-        """Of each pair the share of all earlier heads that overlap less with the later one; later earlier."""
+        """For each pair, the share of all earlier heads that overlap less with the later head: later earlier."""
         all_of = self.between(later, self.heads)
         pairs = self.between(later, earlier)
         below = (all_of[:, None, :] < pairs[:, :, None]).float().sum(-1)  # what is NaN is not below
@@ -66,12 +66,12 @@ class Pairs:
 
 
 def overlaps(asked: Tensor, wrote: Tensor) -> Tensor:
-    """Of each of the later heads with each of the earlier; later earlier."""
+    """The overlap of each later head with each earlier head: later earlier."""
     return torch.stack([bridge.overlap(one, wrote) for one in asked])
 
 
 def over_heads(pairs: Tensor, seed: int = 0) -> Number:
-    """The mean of what pairs have, with its interval: heads of both kinds are drawn anew. NaN counts as no pair."""
+    """The mean over pairs with its interval: heads of both kinds are drawn anew. NaN counts as no pair."""
     random = generator(seed, "heads")
     rows, columns = (torch.randint(size, (RESAMPLED, size), generator=random) for size in pairs.shape)
     drawn = pairs[rows[:, :, None], columns[:, None, :]].flatten(1).nanmean(1)
@@ -92,7 +92,7 @@ def turned_at_random(pairs: Pairs, later: Sequence[Head], earlier: Sequence[Head
 def bridge_rows(
     lens: Lens, induction: Tensor, previous: Tensor, distances: Sequence[int], ranks: Sequence[int], seed: int
 ) -> Iterator[Row]:
-    """All that is told of bridges, most at the first of the ranks; scores are layer head, of the choosing half."""
+    """All rows on bridges, some of them only at the first rank; scores are layer head, of the choosing half."""
     size = min(CHOSEN, induction.numel() // 4)
     later, earlier = top_heads(induction, size), top_heads(previous, size)
     yield row("chosen", "induction", size, other=" ".join(map(short, later)))
@@ -111,7 +111,7 @@ def bridge_rows(
 
 
 def pair_rows(pairs: Pairs, later: list[Head], earlier: list[Head], seed: int) -> Iterator[Row]:
-    """Of the pairs the mean overlap, and that of each later head with the best for it; of random heads the same."""
+    """The mean overlap of pairs, and of each later head with its best earlier one; the same for random heads."""
     found = pairs.between(later, earlier)
     yield row("overlap", "induction on previous", over_heads(found), step=pairs.rank)
     yield row("best overlap", "induction on previous", mean_of(best(found), range(len(found))), step=pairs.rank)
@@ -124,14 +124,14 @@ def pair_rows(pairs: Pairs, later: list[Head], earlier: list[Head], seed: int) -
 
 
 def best(pairs: Tensor) -> Tensor:
-    """Of each later head the highest overlap with an earlier one, 0 where none of them is earlier; later."""
+    """Each later head's highest overlap with an earlier head, 0 if none is earlier: later."""
     return pairs.nan_to_num(0).max(1).values
 
 
 def place_rows(
     pairs: Pairs, induction: Tensor, previous: Tensor, later: list[Head], earlier: list[Head]
 ) -> Iterator[Row]:
-    """Where previous-token heads stand among all earlier heads; each head's best; and ranks with induction scores."""
+    """The place of previous-token heads among all earlier heads; each head's best partner; ranks of overlaps."""
     yield row("place", "previous among all earlier", over_heads(pairs.places(later, earlier)))
     for head, found in zip(later, pairs.between(later, pairs.heads), strict=True):
         at = int(found.nan_to_num(-1).argmax())
@@ -145,7 +145,7 @@ def place_rows(
 def diagonal_rows(
     lens: Lens, later: Sequence[Head], earlier: Sequence[Head], distances: Sequence[int], seed: int
 ) -> Iterator[Row]:
-    """Diagonal scores of W_QK W_OVᵀ: of the pairs, of random heads of the same layers, and with W_OV shuffled."""
+    """Diagonal scores of W_QK W_OVᵀ for the pairs, for random heads of the same layers, and with W_OV shuffled."""
     yield row("diagonal", "induction on previous", over_heads(diagonals(lens, later, earlier, distances)))
     for draw in range(SHUFFLES):
         one, other = (in_same_layers(heads, lens.heads, 1000 * seed + draw) for heads in (later, earlier))
@@ -165,7 +165,7 @@ def diagonals(
     distances: Sequence[int],
     change: Callable[[Tensor], Tensor] = lambda output: output,
 ) -> Tensor:
-    """Of every pair, with what the earlier heads write changed; NaN where the second is not earlier: later earlier."""
+    """Every pair's diagonal score, with W_OV's output changed; NaN if the second is not earlier: later earlier."""
     found = torch.full((len(later), len(earlier)), torch.nan)
     for i, head in enumerate(later):
         queries, keys = query_key(lens, head, distances)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas
 from pandas import DataFrame, Series
 
+from hopscope.core.wording import count
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import of
 
@@ -37,25 +38,29 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
-    """What copying loses."""
+    """What copying loses without the induction heads."""
     evidence = Evidence(table, SONG)
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
          "Cutting the eight highest induction heads costs more accuracy on the second copy than the worst of ten "
          "random eights (95 %, lower end; paper: 50 of Pythia-7B cost .91, 50 random ones .09)", "share of tokens"),
         ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN,
-         "It costs more than the worst of ten eights of the same layers", "share of tokens"),
+         "Cutting the eight highest induction heads costs more accuracy than the worst of ten sets of eight heads of "
+         "the same layers", "share of tokens"),
         ("cutting_costs_more_nats", "log_p", "random", MAIN,
-         "It costs more log-probability than the worst random eight", "nats per token"),
+         "Cutting the eight highest induction heads costs more log-probability than the worst of ten random eights",
+         "nats per token"),
         ("sixteen_cost_more_than_random", "log_p", "random", "induction 16",
-         "Sixteen cost more log-probability than the worst of ten random sixteens", "nats per token"),
+         "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sixteens",
+         "nats per token"),
     ):  # fmt: skip
         values = of(table, f"beyond the worst {control}: {measure}", name, "low")
         yield evidence.claim(id, f"{words}.", values, f"lower end of {what}", n=len(values), above=0)
     whole = of(table, "accuracy", "whole")
     yield evidence.claim(
         "copying_is_gone",
-        f"With the eight cut hardly any token of the second copy is right (whole: {whole.mean():.2f}).",
+        "With the eight highest induction heads cut, hardly any token of the second copy is right (whole model: "
+        f"{whole.mean():.2f}).",
         of(table, "accuracy", MAIN, "high") / whole,
         "upper end of the share of the accuracy that is left",
         below=GONE,
@@ -69,32 +74,31 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
     random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
     yield evidence.claim(
         "random_heads_are_spared",
-        "With random eights cut most of the accuracy is left on average (paper: .82 of .91, which is nine tenths).",
+        "With eight random heads cut, most of the accuracy is left on average (paper: .82 of .91, nine tenths).",
         random / whole,
         "share of the accuracy that is left",
         at_least=SPARED,
     )
     yield evidence.claim(
         "previous_token_heads_are_needed",
-        "Cutting the eight highest previous-token heads, too, costs more accuracy than the worst of ten random eights.",
+        "Cutting the eight highest previous-token heads also costs more accuracy than the worst of ten random eights.",
         of(table, "beyond the worst random: accuracy", "previous", "low"),
         "lower end of share of tokens",
         above=0,
     )
-    text = of(table, "lost log_p on plain text", MAIN)
-    lost = of(table, "lost log_p", MAIN)
+    shares = (of(table, "lost log_p on plain text", MAIN) / of(table, "lost log_p", MAIN)).dropna()
     yield evidence.claim(
         "plain_text_is_spared",
-        "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs the second "
-        "copy.",
-        (text / lost).dropna(),
+        "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs on the "
+        f"second copy (measured at {count(len(shares), 'seed')}).",
+        shares,
         "nats lost on text as a share of those on copies",
         at_most=PLAIN,
     )
 
 
 def about_bridges(table: DataFrame) -> Iterator[Claim]:
-    """Subspaces of all pairs of the eight and the eight."""
+    """Subspaces of all pairs of one of the eight induction heads and one of the eight previous-token heads."""
     low = of(table, "overlap", "induction on previous", "low", step=RANK)
     mean = of(table, "overlap", "induction on previous", step=RANK).mean()
     random = drawn(table, "overlap", "random", RANK)
@@ -110,7 +114,8 @@ def about_bridges(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, SONG).claim(
         "more_than_turned_at_random",
-        f"It is more than with the written directions turned at random, twenty times ({turned.mean():.2f}).",
+        "What the eight previous-token heads write overlaps with what the eight induction heads ask keys for more than "
+        f"with the written directions turned at random, twenty times ({turned.mean():.2f}).",
         low - highest(turned),
         "distance of the lower end from the best draw",
         above=0,
@@ -134,8 +139,8 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
     best = table[table.kind == "best"].assign(own=table.run.map(previous_heads(table)))
     yield evidence.claim(
         "the_best_are_previous_token_heads",
-        "Of all heads of earlier layers the one that overlaps most with an induction head is one of the eight "
-        "previous-token heads, for at least half of the eight.",
+        "For at least half of the eight induction heads, the head of an earlier layer that overlaps most is one of the "
+        "eight previous-token heads.",
         Series([str(other) in own for other, own in zip(best.other, best.own, strict=True)], dtype=float),
         "induction heads of which this is so",
         of="share of",
@@ -149,8 +154,8 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, SONG)
     yield evidence.claim(
         "previous_token_heads_come_first",
-        "Of all heads of earlier layers more than half overlap less with an induction head than a previous-token head "
-        "does, on average over pairs.",
+        "A previous-token head overlaps more with an induction head than most other heads of earlier layers do, on "
+        "average over pairs.",
         of(table, "place", column="low"),
         "lower end of the share of heads that overlap less",
         above=0.5,
@@ -203,8 +208,8 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "In a hand-set model the two heads share one subspace, other pairs none; with the head that copies cut nothing "
-        "is right, with the other of its layer everything.",
+        "In a hand-set model the two heads share one subspace, and other pairs share none; with the copying head cut "
+        "nothing is right, with the other head of its layer cut everything is.",
         of(hand, "overlap", "induction on previous"),
         "overlap",
         above=0.99,

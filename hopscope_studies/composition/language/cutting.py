@@ -1,8 +1,8 @@
 """What cutting heads costs on repeated segments, beside random heads (Song et al., 2024, arXiv:2408.09503, section 4).
 
-A sequence is a start token, random tokens, and the same again. Heads are chosen by their scores on the first half of
-the sequences, and cut on the other: what they hand over is 0. Accuracy and log-probability are of the second copy's
-tokens but the first ten. Intervals are 95 %, over sequences.
+A sequence is a start token, random tokens, and the same tokens again. Heads are chosen by their scores on the first
+half of the sequences, and cut on the other half: their output is set to 0. Accuracy and log-probability are means over
+the second copy without its first ten tokens. Intervals are 95 %, over sequences.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MEASURES = ("accuracy", "log_p")
 
 @dataclass(frozen=True)
 class Asked:
-    """Tokens to be foretold, with the streams before each layer.
+    """Tokens to be predicted, with the streams before each layer.
 
     Attributes:
         lens: the model.
         tokens: sequence position.
-        first: the position from which on tokens count.
-        streams: of the whole model; layer, sequence position d_model.
+        first: the first position whose token counts.
+        streams: the whole model's, by layer; each sequence position d_model.
     """
 
     lens: Lens
@@ -58,12 +58,12 @@ class Asked:
 
 
 def repeats(lens: Lens, tokens: Tensor) -> Asked:
-    """The second copies of sequences, but their first ten tokens."""
+    """The second copies of sequences, without their first ten tokens."""
     return Asked.of(lens, tokens, (tokens.shape[1] - 1) // 2 + 1 + WARMING)
 
 
 def plain(lens: Lens) -> Asked | None:
-    """Sentences that repeat nothing; None if there are too few tokens in them."""
+    """Text without repeats; None if there are too few tokens."""
     ids = lens.tokenizer(" ".join(SENTENCES), add_special_tokens=False)["input_ids"]
     if len(ids) < TEXTS * TEXT_LENGTH:
         return None
@@ -71,7 +71,7 @@ def plain(lens: Lens) -> Asked | None:
 
 
 def sets_of(lens: Lens, induction: Tensor, previous: Tensor, seed: int, brief: bool) -> dict[str, list[Head]]:
-    """Highest induction heads by number, the highest previous-token heads, random sets; fewer sets in `brief`."""
+    """Sets of heads to cut: the highest induction and previous-token heads, and random ones (fewer if `brief`)."""
     sizes = [size for size in SIZES if size <= len(lens.heads) // 2]
     main = max(size for size in sizes if size <= MAIN)
     sets = {f"induction {size}": top_heads(induction, size) for size in sizes}
@@ -87,7 +87,7 @@ def sets_of(lens: Lens, induction: Tensor, previous: Tensor, seed: int, brief: b
 
 
 def cut_rows(asked: Asked, sets: dict[str, list[Head]], text: Asked | None) -> Iterator[Row]:
-    """What is lost with each set cut, beside random sets; and on plain text, with the main set and random ones."""
+    """The loss of accuracy and log-probability with each set cut; on plain text for the main set and random ones."""
     main = max(int(name.split()[1]) for name in sets if name.startswith("random") and int(name.split()[1]) <= MAIN)
     yield from lost_rows(asked, sets, "")
     if text is not None:
@@ -97,7 +97,7 @@ def cut_rows(asked: Asked, sets: dict[str, list[Head]], text: Asked | None) -> I
 
 
 def lost_rows(asked: Asked, sets: dict[str, list[Head]], where: str) -> Iterator[Row]:
-    """Of one kind of sequences."""
+    """Rows for one kind of sequences."""
     whole, sequences = asked.without([]), range(len(asked.tokens))
     yield from (row(f"{measure}{where}", "whole", mean_of(whole[measure], sequences)) for measure in MEASURES)
     found = {name: asked.without(heads) for name, heads in sets.items()}

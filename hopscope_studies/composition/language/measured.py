@@ -1,4 +1,4 @@
-"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table."""
+"""The work of `composition_llm`: measurements of a language model, and the toy models' committed table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT = "bridges.json"
 
 @dataclass(frozen=True)
 class Bridges(OfModel):
-    """Heads cut and bridges of a language model, of one made by hand, or of one that has learnt nothing."""
+    """Cut heads and bridges in a language model, in a hand-set one, or in an untrained one."""
 
     label = "bridges"
     file = REPORT
@@ -36,13 +36,13 @@ class Bridges(OfModel):
 
         opened = self.opened(by_hand)
         settings = Trial(self.count, self.seed, self.brief, weights_alone=not self.trained)
-        # Heads made by hand write in as many directions as a code has, and equally much in each.
+        # Hand-set heads write equally much in each direction of a code, so the rank is the width of a code.
         rows = list(rows_of(opened, settings, (CODE,) if self.model == "by_hand" else RANKS))
         return {"model": opened.name, "identity": opened.identity, "rows": rows}
 
 
 def toy(table: DataFrame) -> dict[str, Any]:
-    """Of trained models of two layers on fresh segments: overlap, and diagonal score."""
+    """Overlaps and diagonal scores of the trained two-layer models on fresh segments."""
     curves = table[(table.kind == "curve") & (table.layers == 2) & (table.pool == 0)]
     ends = curves[curves.step == curves.groupby("run").step.transform("max")]
     width = WIDTHS[str(ends.scale.iloc[0])]

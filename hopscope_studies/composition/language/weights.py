@@ -1,14 +1,13 @@
 """What the heads of a language model read and write, from its weights alone; and how well two heads' subspaces match.
 
 The measures are those of `bridge`. Norms' scales are multiplied into the weights that read, and rotary turns averaged
-over the distances at which copies follow each other, so that what is left of W_QK is its part that asks for contents. A
-head's matrices have the width of a head as their rank; their singular vectors are found from the factors.
+over the distances at which copies follow each other. What remains of W_QK is the part that asks for content. A head's
+matrices have the width of a head as their rank, so their singular vectors are found from the factors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,18 +16,12 @@ from hopscope.language.lens.ablation import Head
 from hopscope.language.lens.attention import Lens
 
 
-def scale_of(norm: Any, width: int) -> Tensor:
-    """What a norm multiplies each entry of its unit-size input by; d_model."""
-    ones: Tensor = norm(torch.ones(width))
-    return ones
-
-
 def factors(lens: Lens, head: Head) -> dict[str, Tensor]:
     """Queries, keys and values of a head by what they are made of, d_model d_head, and its output, d_head d_model."""
     layer, number = head
     block = lens.layers[layer]
     attention = block.self_attn
-    scale = scale_of(block.input_layernorm, attention.q_proj.in_features)
+    scale = block.input_layernorm(torch.ones(attention.q_proj.in_features))  # what the norm multiplies entries by
     size = attention.o_proj.in_features // lens.n_heads
     shared = number * attention.k_proj.out_features // size // lens.n_heads  # its key and value head
     parts = {"queries": (attention.q_proj, number), "keys": (attention.k_proj, shared)}
@@ -38,7 +31,7 @@ def factors(lens: Lens, head: Head) -> dict[str, Tensor]:
 
 
 def turned(lens: Lens, layer: int, queries: Tensor, distances: Sequence[int]) -> Tensor:
-    """Queries turned against keys that stand so many places before, averaged over the distances; d_model d_head."""
+    """Queries turned relative to keys at these distances before them, averaged over the distances; d_model d_head."""
     cos, sin = lens.position_codes(layer, queries[None], torch.tensor([list(distances)]))  # 1 distance d_head
     half = queries.shape[1] // 2
     crossed = torch.cat([-queries[:, half:], queries[:, :half]], 1)

@@ -2,8 +2,8 @@
 
 After Ji-An et al. (2024, arXiv:2405.14992; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902; methods are
 our reading): small models that learn to continue repeated segments are shown lists twice. Their heads are compared with
-a model of human free recall, their answers counted by lag, with the induction heads and without them. Of the first the
-code was read, of the second the abstract, so no sections are named.
+a model of human free recall. Their answers are counted by lag, with the induction heads and without them. We read the
+code of the first paper and the abstract of the second, so no sections are named.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy
-import torch
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
@@ -20,6 +19,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.storage import read_json
 from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
+from hopscope.interventions.parts import Part, silenced
 from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
@@ -72,7 +72,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def simulation_rows(fitter: Fitter, scale: str) -> Iterator[dict[str, Any]]:
-    """What chance does, and how near simulations are to the closed form."""
+    """Shares of random curves, and the distance of simulations from the closed form."""
     yield {"kind": "chance", **fitter.chance(RANDOM_CURVES[scale])}
     work = SIMULATED[scale]
     for encoding in CHECKED:
@@ -139,13 +139,7 @@ def silenced_rows(
     copying = [head for head in range(model.architecture.n_heads) if curves[last, head][1] > COPIES]
     about = {"kind": "silenced", "step": step, "layer": last}
     if copying:
-        yield {**about, "silenced": "all", **said(model, shown, silence(last, copying, model))}
+        without = silenced(Part(last, head) for head in copying)
+        yield {**about, "silenced": "all", **said(model, shown, without)}
     for head in copying if len(copying) > 1 else ():
-        yield {**about, "silenced": "one", "head": head, **said(model, shown, silence(last, [head], model))}
-
-
-def silence(layer: int, heads: list[int], model: Transformer) -> Replacements:
-    """What these heads read, z, is 0."""
-    kept = torch.ones(model.architecture.n_heads, 1)
-    kept[heads] = 0
-    return {f"blocks.{layer}.attn.hook_z": lambda z: z * kept}
+        yield {**about, "silenced": "one", "head": head, **said(model, shown, silenced([Part(last, head)]))}

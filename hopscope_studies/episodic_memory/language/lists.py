@@ -1,7 +1,7 @@
 """Answers of a language model on a list that is shown again in another order, whole and without some of its heads.
 
-After Mistry et al. (2025, arXiv:2502.06902; abstract alone, methods: our reading, as in `response`). Every list counts
-the same, and intervals draw lists anew. A head is silenced by setting what it hands over to 0.
+After Mistry et al. (2025, arXiv:2502.06902; abstract alone, methods: our reading, as in `response`). Every list has the
+same weight, and intervals draw lists anew. A head is silenced by setting its output to 0.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hopscope_studies.episodic_memory.response import GREATEST, Lists, asymmetry
 
 PLACES = 16  # of a list, as in the toy study
 DRAWS = 10  # random sets of heads beside the chosen ones, and sets of the same layers
-AWAY = 10_000  # added to the seed: lists are other tokens than the sequences that choose heads
+AWAY = 10_000  # added to the seed: lists have other tokens than the sequences that choose heads
 CONTROLS = ("random", "same layers")
-MOST = 1e4  # contiguity is told up to here
+MOST = 1e4  # contiguity is capped here
 LAGS = [lag for lag in range(-GREATEST, GREATEST + 1) if lag]
 
 
 def following(curve: dict[int, float]) -> float:
-    """CRP at +1; 1 if recall is even, 16 if all goes there."""
+    """CRP at +1; 1 if recall is even, 16 if every answer is at lag +1."""
     return curve[1]
 
 
@@ -66,13 +66,13 @@ class Answers:
 
 
 def told(of: Callable[[dict[int, float]], float], curves: Tensor) -> Tensor:
-    """A statistic of curves; of … lag."""
+    """A statistic of curves, whose last dimension is the lag."""
     flat = [min(of(dict(zip(LAGS, curve, strict=True))), MOST) for curve in curves.flatten(0, -2).tolist()]
     return torch.tensor(flat).view(curves.shape[:-1])
 
 
 def left(of: Callable[[dict[int, float]], float], curves: Tensor) -> Tensor:
-    """Share left of what a statistic is above even recall; of draw set lag, the whole model first: draw set."""
+    """The share left of a statistic's excess over even recall: draw set lag, the whole model first, to draw set."""
     above = told(of, curves) - 1
     return above[:, 1:] / above[:, :1]
 
@@ -83,7 +83,7 @@ def left_of_one(of: Callable[[dict[int, float]], float], curves: Tensor) -> Tens
 
 
 def answer_rows(lens: Lens, count: int, seed: int, chosen: dict[str, list[Head]], brief: bool) -> Iterator[Row]:
-    """Contiguity of the answers, whole; and what is left of it without heads, unless in `brief`."""
+    """Contiguity of the whole model's answers; and, unless `brief`, what is left of it without heads."""
     answers = Answers(lens, count, seed)
     whole, lists = answers.by_lag(), range(count)
     yield row("asks", "lists", count)
@@ -101,7 +101,7 @@ def answer_rows(lens: Lens, count: int, seed: int, chosen: dict[str, list[Head]]
 
 
 def set_rows(name: str, whole: Tensor, curves: Tensor) -> Iterator[Row]:
-    """What answers are without a set of heads, and what is left of the whole model's."""
+    """Answers without a set of heads, and the share left of the whole model's contiguity."""
     lists, both = range(len(whole)), torch.stack([whole, curves], 1)  # list set lag
     for measure, of in MEASURES.items():
         yield row(measure, name, over_needles(functools.partial(told, of), curves, lists))
@@ -109,7 +109,7 @@ def set_rows(name: str, whole: Tensor, curves: Tensor) -> Iterator[Row]:
 
 
 def compared(whole: Tensor, found: dict[str, Tensor], chosen: list[str]) -> Iterator[Row]:
-    """What random sets leave, less what the chosen ones leave; the worst random set is found anew in every draw."""
+    """The share that random sets leave, less that of the chosen sets; the worst random set is found in every draw."""
     for name, (measure, of) in itertools.product(chosen, MEASURES.items()):
         for control in CONTROLS:
             beside = [curves for which, curves in found.items() if which.startswith(f"{control} {name}")]
@@ -121,14 +121,14 @@ def compared(whole: Tensor, found: dict[str, Tensor], chosen: list[str]) -> Iter
 
 
 def spared(of: Callable[[dict[int, float]], float], which: str, means: Tensor) -> Tensor:
-    """What the worst of the random sets, or they on average, leave more than the chosen set; draw."""
+    """How much more the worst random set, or the average one, leaves than the chosen set; draw."""
     shares = left(of, means)
     others = shares[:, 1:].min(1).values if which == "worst" else shares[:, 1:].mean(1)
     return others - shares[:, 0]
 
 
 def silenced(lens: Lens, seed: int, chosen: dict[str, list[Head]]) -> dict[str, list[Head]]:
-    """The chosen sets; beside each as many others from anywhere, and as many of the same layers."""
+    """The chosen sets, each with random sets of as many other heads, from all layers and from the same layers."""
     sets: dict[str, list[Head]] = {}
     taken = {head for heads in chosen.values() for head in heads}
     others = [head for head in lens.heads if head not in taken]

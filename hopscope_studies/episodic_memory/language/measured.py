@@ -1,4 +1,4 @@
-"""What is measured of a language model, kept as an experiment's work; and the toy models' committed table."""
+"""The work of `episodic_memory_llm`: measurements of a language model, and the toy models' committed table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, OfTable
+from hopscope.experiments.reports import OfModel, OfTable, row
 from hopscope_studies.episodic_memory.cells import Simulations
 from hopscope_studies.episodic_memory.claims import copying, last, without
 
@@ -17,7 +17,7 @@ REPORT = "recall.json"
 
 @dataclass(frozen=True)
 class Recall(OfModel):
-    """Heads and answers of a language model, of one made by hand, or of one that has learnt nothing."""
+    """Heads and answers of a language model, of a hand-set one, or of an untrained one."""
 
     label = "recall"
     file = REPORT
@@ -47,24 +47,18 @@ class Recall(OfModel):
 
 
 def toy(table: DataFrame) -> dict[str, Any]:
-    """Of copying heads distance and drift, of models contiguity, and what is left of it without these heads."""
+    """The copying heads' distances and drift, models' contiguity, and the share of it left without these heads."""
     best, answered = copying(last(table[table.kind == "head"])), last(table[table.kind == "answer"])
     rows = [
-        {
-            "kind": kind,
-            "name": f"L{head.layer:.0f}H{head['head']:.0f}",
-            "value": float(head[kind]),
-            "seed": int(head.seed),
-        }
+        row(kind, f"L{head.layer:.0f}H{head['head']:.0f}", float(head[kind]), seed=int(head.seed))
         for _, head in best.iterrows()
         for kind in ("distance", "encoding")
     ]
     silenced = without(table[table.kind == "silenced"], "all").groupby("run").contiguity.mean().to_dict()
     for run, seed, value in zip(answered.run, answered.seed, answered.contiguity, strict=True):
-        rows.append({"kind": "contiguity", "name": "whole", "value": float(value), "seed": int(seed)})
+        rows.append(row("contiguity", "whole", float(value), seed=int(seed)))
         if run in silenced:
-            share = float((silenced[run] - 1) / (value - 1))
-            rows.append({"kind": "left: contiguity", "name": "matching", "value": share, "seed": int(seed)})
+            rows.append(row("left: contiguity", "matching", float((silenced[run] - 1) / (value - 1)), seed=int(seed)))
     return {"rows": rows}
 
 

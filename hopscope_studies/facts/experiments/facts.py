@@ -1,9 +1,9 @@
 """Factual recall: three phases of learning, and what attention and MLP hold.
 
 After Nichani, Lee & Bietti (2024, arXiv:2412.06538, sections 5 and 6; code eshnich/factual-recall-iclr). In section 6
-linear attention on one-hot tokens knows nothing at first, then answers from p(a | r) as if the subject did not matter,
-the hallucination phase, then knows all. In section 5 one layer of softmax attention, with or without MLP, holds facts
-in proportion to its parameters, wherever they are.
+linear attention on one-hot tokens knows nothing at first. Then it answers from p(a | r) as if the subject did not
+matter: the hallucination phase. At last it knows all facts. In section 5 one layer of softmax attention, with or
+without an MLP, holds facts in proportion to its parameters, whether these are in attention or in the MLP.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from hopscope_studies.facts.tasks.factual_recall import FactualRecall
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 440, "paper": 200_000}
 
-#: Runs of the linear model: seeds with even facts; its settings; seeds with facts that are drawn, where not only the
-#: data differ from seed to seed. Shapes of the capacity sweep, and those trained for longer; the trade-off's grid.
+#: Of the linear model, the number of seeds with even facts, its settings, and the number of seeds with drawn facts,
+#: which differ from seed to seed. Shapes of the capacity sweep, and those trained longer; the grid of the trade-off.
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {
         "linear": (1, {"steps": 128, "batch": 32, "log_every": 32}),
@@ -86,7 +86,7 @@ def runs(scale: str) -> Iterator[Config | FactCapacity]:
 
 
 def linear(facts: str, seed: int, **how: int) -> Config:
-    """Gradient descent at a constant rate from constant weights: nothing is drawn but data and random facts."""
+    """Gradient descent at a constant rate from constant weights: only data and random facts are drawn."""
     recipe: dict[str, Any] = {
         "steps": 8192,
         "batch": 1024,
@@ -101,7 +101,7 @@ def linear(facts: str, seed: int, **how: int) -> Config:
 
 
 def searches(scale: str) -> Iterator[FactCapacity]:
-    """How much models of several widths and shapes hold; some of them trained for longer, too."""
+    """Capacity searches over widths and shapes, some of them also with longer training."""
     sizes = SIZES[scale]
     widths, shapes, n_seeds = sizes["capacity"]
     for alpha, beta in shapes:
@@ -112,7 +112,7 @@ def searches(scale: str) -> Iterator[FactCapacity]:
 
 
 def search(scale: str, d: int, alpha: float, beta: float, seed: int, **more: Any) -> FactCapacity:
-    """One search; at `cpu` in a bracket around the published line, for failures are what costs."""
+    """One search; at `cpu` in a bracket around the published line, since sizes that fail take longest."""
     about = {**SIZES[scale]["search"], **more}
     if scale == "cpu":
         expected = (PER_PARAMETER * (4 * alpha + 2 * beta) * d * d) ** 0.5

@@ -1,4 +1,4 @@
-"""Loss where the sentence names another subject (ours): what a model that hallucinates does not mind."""
+"""Loss in sentences that name another subject (ours), which does not change while a model hallucinates."""
 
 from __future__ import annotations
 

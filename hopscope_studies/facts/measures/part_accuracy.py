@@ -1,4 +1,4 @@
-"""Accuracy of a part of the answer (ours, beside part_loss): how often it is of the right relation, or in its place."""
+"""Accuracy of a part of the answer (ours, beside part_loss): the right relation, or the right place within one."""
 
 from __future__ import annotations
 

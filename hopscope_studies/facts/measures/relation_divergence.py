@@ -1,4 +1,4 @@
-"""Divergence from p(a | r) (after Nichani, Lee & Bietti, 2024, section 6): 0 where only the relation is answered to."""
+"""Divergence from p(a | r) (after Nichani, Lee & Bietti, 2024, section 6): 0 if only the relation is used."""
 
 from __future__ import annotations
 

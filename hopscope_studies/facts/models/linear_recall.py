@@ -1,8 +1,8 @@
 """Linear attention on one-hot tokens: logits = V Σ_t w(x_t) x_t (Nichani, Lee & Bietti, 2024, section 6).
 
-Of W_KQ only the row of the asking token is kept, as no other is read where a sentence ends or gets a gradient: every
-position asks as that one does. Weights all start alike (`sequential-learning.ipynb` of their code), so nothing but the
-data tells one token from another.
+Of W_KQ only the row of the question mark is kept, since no other row is used at the end of a sentence or gets a
+gradient. Every position asks as the question mark does. All weights start equal (`sequential-learning.ipynb` of their
+code), so only the data distinguish tokens.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LinearArchitecture(Shape):
 
 
 class LinearRecall(TappedModel):
-    """What a token says, and how much it is listened to.
+    """Tokens' logits, weighted by attention.
 
     Args:
         architecture: its settings.
@@ -44,8 +44,8 @@ class LinearRecall(TappedModel):
         d_output: logits.
 
     Attributes:
-        V: W_OV, what a token says of every answer, (d_output, d_vocab).
-        w: what attention gives each token, (d_vocab,).
+        V: W_OV, the logits that a token gives every answer, (d_output, d_vocab).
+        w: the attention that each token gets, (d_vocab,).
     """
 
     def __init__(self, architecture: LinearArchitecture, d_vocab: int, d_output: int):
@@ -61,8 +61,8 @@ class LinearRecall(TappedModel):
     def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
         """Logits at every position, or at the positions `at`: (batch, position, d_output).
 
-        As positions are not told apart, tokens are counted, each as often as it is listened to: exact, and many times
-        faster than a sum over positions.
+        Positions make no difference, so attention is first summed over equal tokens: exact, and many times faster than
+        a sum over positions.
         """
         pattern = passes(tap, PATTERN, self.pattern(inputs, at if tap is None else None))[:, 0]
         counts = pattern.new_zeros(*pattern.shape[:2], len(self.w))
@@ -75,14 +75,14 @@ class LinearRecall(TappedModel):
     def pattern(
         self, tokens: Int[Tensor, "batch position"], at: slice | None
     ) -> Float[Tensor, "batch head query position"]:
-        """How much each token is listened to, from the positions `at`."""
+        """The attention that each token gets from the positions `at`."""
         return seen_from(at, self.w[tokens][:, None, None], 0.0)
 
 
 def seen_from(
     at: slice | None, scores: Float[Tensor, "batch head 1 position"], hidden: float
 ) -> Float[Tensor, "batch head query position"]:
-    """The same scores for every position, or for the positions `at`; `hidden` stands for what comes later."""
+    """The same scores from every position, or from the positions `at`; later positions get the score `hidden`."""
     places = torch.arange(scores.shape[-1], device=scores.device)
     asking = places if at is None else places[at]
     return scores.masked_fill(places > asking[:, None], hidden)

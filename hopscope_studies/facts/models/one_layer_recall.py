@@ -2,8 +2,8 @@
 
 x = Σ_h O_h V_h^T Σ_t softmax_t(e_t^T K_h Q_h^T e_? / √d_h) e_t, then x + W_2 relu(W_1 x + b), read by random output
 vectors (`model.py` of their code): no LayerNorm, no positions, and no skip around attention. e_? is the last token of
-the vocabulary, the question mark of `factual_recall`: answers are read off where it stands, so every position asks as
-it does.
+the vocabulary, the question mark of `factual_recall`: answers are read off at its position, so every position
+asks as it does.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class OneLayerRecall(TappedModel):
     def stream(
         self, tokens: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None
     ) -> Float[Tensor, "batch query d_model"]:
-        """What is read by the output vectors."""
+        """The stream that the output vectors read."""
         pattern = passes(tap, "blocks.0.attn.hook_pattern", self.pattern(tokens, at))
         said = torch.einsum("zd,hde->zhe", self.E, self.V)
         values = nn.functional.embedding(tokens, said.flatten(1)).unflatten(-1, said.shape[1:])  # batch position head e

@@ -1,4 +1,4 @@
-"""Factual recall: a subject and a relation among noise, a fact to be known by heart (Nichani, Lee & Bietti, 2024)."""
+"""Factual recall: a subject and a relation among noise ask for a fact known by heart (Nichani, Lee & Bietti, 2024)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class FactualRecall(TokenTask):
     n7 s3 n0 n0 n9 n4 r1 n2 ?   ->  a1.2
     ```
 
-    Every relation has D answers of its own, a1.0 … a1.7. The facts are the same in all sequences: they must be stored
-    in weights, and attention only finds what is asked. Answers are tokens that never stand in a sentence; the model
-    puts out logits of answers alone.
+    Every relation has D answers of its own, a1.0 … a1.7. The facts are the same in all sequences. So weights must store
+    them, and attention only finds what is asked. Answers are tokens that never occur in a sentence; the model outputs
+    logits of answers alone.
     """
 
     length: int = setting(32, "T, positions of a sentence, the question mark included", low=3, high=4096)
@@ -50,11 +50,6 @@ class FactualRecall(TokenTask):
             raise BadInput(
                 f"even facts need at least as many subjects as answers, {self.n_answers}; got {self.n_subjects}"
             )
-
-    @property
-    def n_facts(self) -> int:
-        """S R, to be stored."""
-        return self.n_subjects * self.n_relations
 
     @property
     def d_output(self) -> int:
@@ -89,13 +84,13 @@ class FactualRecall(TokenTask):
 
     @property
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
-        """What the relation decides, the block of answers; and what is left to the subject, the place within it."""
+        """The block of answers, which the relation decides; and the place within it, which the subject decides."""
         answers = torch.arange(self.d_output)
         return {"relation-only": answers // self.n_answers, "subject-only": answers % self.n_answers}
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: ln(R D) where all answers are as frequent; ln D where all of a relation are; solved."""
+        """Nats: ln(R D) if all answers are equally frequent; ln D if all of a relation are; solved."""
         by_relation = [entropy(self.known[:, i], self.d_output) for i in range(self.n_relations)]
         return {
             "any answer": entropy(self.known.flatten(), self.d_output),
@@ -142,7 +137,7 @@ class FactualRecall(TokenTask):
         return self.known.to(draw["noise"].device)[draw["subject"], draw["relation"]][:, None]
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """Outputs of the answers; whatever else a model puts out is no answer."""
+        """The outputs for answers; a model's other outputs are dropped."""
         return outputs.float()[..., None, : self.d_output]
 
     def hop_losses(self, outputs: Tensor, targets: Int[Tensor, "batch query hop"]) -> Tensor:
@@ -157,7 +152,7 @@ class FactualRecall(TokenTask):
         return Roles(("query", "value[1]", "value[2]"), chain)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """The sentence gives subject and relation; then all that is true of the subject, known by heart."""
+        """The sentence's subject and relation, then all facts about the subject."""
         subject, relation = (int(draw[name][row]) for name in ("subject", "relation"))
         said = (Fact(("?",), f"s{subject}"), Fact(("?",), f"r{relation}"))
         true = (Fact((f"s{subject}", f"r{i}"), self.spoken(subject, i), 2) for i in range(self.n_relations))
@@ -179,6 +174,6 @@ class FactualRecall(TokenTask):
 
 
 def entropy(drawn: Int[Tensor, "fact"], n: int) -> float:
-    """Of the frequencies with which numbers below n occur, in nats."""
+    """The entropy, in nats, of the frequencies with which numbers below n occur."""
     shares = torch.bincount(drawn, minlength=n).double() / len(drawn)
     return -sum(share * math.log(share) for share in shares.tolist() if share)

@@ -1,13 +1,13 @@
 """A context that contradicts what a model knows: the critical layer, and the heads that copy false labels.
 
-A toy analogue of Halawi, Denain and Steinhardt (2023, arXiv:2307.09476): small transformers that know the labels of
-some classes, and read those of others in the context, are shown known classes with wrong labels. What they would answer
-is read after every layer; the heads that attend to labels of the query's class are silenced. See the study's README.
+A toy analogue of Halawi, Denain and Steinhardt (2023, arXiv:2307.09476). Small transformers know the labels of some
+classes and read those of others in the context. They are shown known classes with wrong labels. Their answer is read
+off after every layer, and the heads that attend to labels of the query's class are silenced. See the study's README.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from statistics import mean
 from typing import Any
 
@@ -18,7 +18,7 @@ from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.experiments.long_table import about, entry
-from hopscope.interventions.parts import Part, silenced
+from hopscope.interventions.parts import silenced
 from hopscope.models.base import Model
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
@@ -46,7 +46,7 @@ SECONDS = {"quick": 4, "cpu": 130, "paper": 40_000}
 COMPARES_RUNS = True
 SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 SIZE = {"quick": 200, "cpu": 2000, "paper": 2000}  # sequences behind every number
-HEADS = 2  # that are silenced: a quarter of the cpu scale's
+HEADS = 2  # are silenced: a quarter of those at the scale cpu
 HAND = {**TASK, "d_item": 64}
 
 Rows = Iterator[dict[str, Any]]
@@ -58,7 +58,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """What every model answers, by context, by layer, and without some of its parts; one by hand, and untrained ones.
+    """What every model answers, by context, by layer, and without parts; also a hand-set one, and untrained ones.
 
     Columns: run, version, seed, condition, kind, name, step, value; `step` of kind `lens` is how many layers were read.
     """
@@ -106,7 +106,7 @@ def lens(of: dict[str, Any], model: Model, batches: dict[str, Batch]) -> Rows:
 
 
 def without_heads(of: dict[str, Any], model: Model, batches: dict[str, Batch], n: int, count: int) -> Rows:
-    """Heads are chosen on one half of the sequences, and judged on the other; so is every set of as many others."""
+    """Accuracy without heads that are chosen on one half of the sequences, and without every set of as many others."""
     scored = scores(model, batches["permuted"].rows(slice(n // 2)))
     chosen = highest(scored, count)
     yield from (entry(of, "score", str(part), value) for part, value in scored.items())
@@ -115,18 +115,14 @@ def without_heads(of: dict[str, Any], model: Model, batches: dict[str, Batch], n
         rest = batch.rows(slice(n // 2, None))
         yield entry(of, "whole", kind, accuracy(model, rest))
         yield entry(of, "without heads", kind, accuracy(model, rest, silenced(chosen)))
-        left = {words(some): accuracy(model, rest, silenced(some)) for some in other_sets(scored, chosen)}
+        others = other_sets(scored, chosen)
+        left = {" ".join(map(str, some)): accuracy(model, rest, silenced(some)) for some in others}
         yield from (entry(of, f"without some, {kind}", some, value) for some, value in left.items())
         yield entry(of, "without others", kind, mean(left.values()) if left else None)
 
 
-def words(heads: Sequence[Part]) -> str:
-    """`L0H0 L2H1`."""
-    return " ".join(str(part) for part in heads)
-
-
 def without_layers(of: dict[str, Any], model: Model, batches: dict[str, Batch]) -> Rows:
-    """The critical layer; accuracies without attention, or MLPs, from it on."""
+    """The critical layer, and accuracies without attention, or without MLPs, from this layer on."""
     critical = critical_layer(*(by_layer(model, batches[kind]) for kind in ("true", "permuted")))
     yield entry(of, "critical", "layers", critical)
     yield entry(of, "critical", "depth", model.architecture.n_layers)

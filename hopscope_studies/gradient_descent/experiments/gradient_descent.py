@@ -1,8 +1,8 @@
 """Is a trained linear self-attention layer a step of gradient descent? (von Oswald et al., 2023, sections 3 and 4)
 
-Linear regression in context, arXiv:2212.07677. One layer is held against one step at the best rate, in closed form: by
-its loss, its answers, what these depend on, its weights, on inputs and weights of other sizes, and applied again and
-again. Two layers, with common or own weights, are held against two steps of gradient descent and of GD++.
+Linear regression in context, arXiv:2212.07677. One layer is compared with one step at the best rate, in closed form: by
+its loss, its answers and their sensitivities, its weights, on inputs and weights of other sizes, and applied
+repeatedly. Two layers, with shared or separate weights, are compared with two steps of gradient descent and of GD++.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SYSTEMS = {
     "two layers, looped": LinearSelfAttentionShape(n_layers=2, looped=True),
     "two layers": LinearSelfAttentionShape(n_layers=2),
 }
-#: From the published initial weights one seed of five stays near 0, or at one direction of x, at the higher rate.
+#: At the higher rate, from the published initial weights, one seed of five stays on a plateau. So these start larger.
 LARGER = ("one layer", "two layers, looped")
-#: Adam; the first moments of training need none of it, so a higher rate with a decay saves most of the published steps.
+#: Adam at a higher rate with a decay, which saves most of the published steps.
 FAST = Training(lr=1e-2, warmup=50, schedule="cosine", weight_decay=0.0, log_every=50, checkpoints="1000000")
 PUBLISHED = Training(lr=1e-3, batch=2048, clip=1e-3, weight_decay=0.0, log_every=50, checkpoints="1000000")
 TRAININGS: dict[str, dict[str, Training]] = {

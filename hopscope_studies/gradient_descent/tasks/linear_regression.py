@@ -66,7 +66,7 @@ class LinearRegression(RegressionTask):
 
     @property
     def bayes_loss(self) -> float:
-        """The weights are known in as many directions as there are examples."""
+        """Half the squared error of the posterior mean: the weights are known in as many directions as examples."""
         unknown = max(0, self.d_x - self.n_points) / self.d_x
         return self.baselines["predict zero"] * unknown
 
@@ -97,7 +97,7 @@ class LinearRegression(RegressionTask):
         return Roles(("query", "key[1]", "value[1]"), chain)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """What is told, and what is asked; that it is linear is nobody's fact."""
+        """A fact per example, and the query; that the function is linear is not among the facts."""
         facts = (Fact((f"x{i}",), f"y{i}") for i in range(1, self.n_positions))
         return Problem(tuple(facts), ("x",))
 

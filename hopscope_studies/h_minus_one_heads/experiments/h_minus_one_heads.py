@@ -1,8 +1,8 @@
 """A mixture of h − 1 heads: does training gates and experts in turn do better, and do experts specialise?
 
-After Peng et al. (2020, arXiv:2005.06537), who translate; here half of the sequences are to be continued from context
-and half by heart, from a finite training set. The rivals are plain attention, dropout of one head, and the same mixture
-trained jointly. Models without gates have the gates' parameters in their MLPs.
+After Peng et al. (2020, arXiv:2005.06537), who train on translation. Here half of the sequences must be continued from
+context and half by heart, from a finite training set. The rivals are plain attention, dropout of one head, and the same
+mixture trained jointly. Models without gates have the gates' parameters in their MLPs.
 """
 
 from __future__ import annotations

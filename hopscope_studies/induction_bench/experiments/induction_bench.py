@@ -1,8 +1,8 @@
 """InductionBench: an exact learner, scripted models, SmolLM2 (Hua et al., 2025, arXiv:2502.15823, sections 3 and 4).
 
 The learner finds every function of the paper's sizes from all strings of up to k letters, and fewer from half of them.
-A scripted model that knows the rules scores 1 and one that guesses what it must by chance. SmolLM2-135M is asked for
-two rules on three letters and for three on five; the same functions with shuffled examples are its control.
+A scripted model that knows the rules scores 1, and one that guesses scores as chance predicts. SmolLM2-135M is asked
+for two rules on three letters and for three on five. The same functions with shuffled examples are its control.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, part, model, size, layout, labels, protocol, measure, n, value, low, high, chance. In
-    `part` stands what a run is for: learner, scripted, language. Of labels `true beyond shuffled` low and high are the
+    Columns: run, version, seed, part, model, size, layout, labels, protocol, measure, n, value, low, high, chance.
+    `part` says what a run is for: learner, scripted, language. With labels `true beyond shuffled`, low and high are the
     one-sided probabilities of a sign test.
     """
     rows: list[dict[str, Any]] = []

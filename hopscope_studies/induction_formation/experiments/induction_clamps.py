@@ -1,7 +1,7 @@
 """What needs to go right for an induction head? Clamps during training (Singh et al., 2024, section 5).
 
-Each part of the circuit is given for nothing while the rest is trained; what then forms at once was waiting for it. The
-order of speed is the paper's claim, over 8 seeds. Beside it stands the toy, a product of three vectors.
+Each part of the circuit is supplied in turn while the rest trains. Whatever then forms at once was waiting for that
+part. The paper's claim is the order of speed, here over 8 seeds. Beside it stands the toy, a product of three vectors.
 """
 
 from __future__ import annotations

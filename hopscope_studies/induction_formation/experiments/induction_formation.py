@@ -1,7 +1,7 @@
 """An induction head forms: plateau, phase change and several heads (Singh et al., 2024, sections 3 and 4).
 
-The free model over 8 seeds; the same with more classes, or more labels (section 5); the circuit by hand; the model
-untrained, which is its first row. See the study's README.
+The free model over 8 seeds; the same with more classes, or more labels (section 5); the circuit by hand; the untrained
+model, which is the first row of each course. See the study's README.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """The course of every run; of free ones and the model by hand what heads are worth."""
+    """The course of every run; for free runs and the model by hand also what heads are worth."""
     task, name_of = ItemLabels(**TASK), namer(FREE, cell, scale)
     hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
     worth: list[dict[str, Any]] = told(hand, induction(task), task, 0)

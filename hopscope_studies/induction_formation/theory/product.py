@@ -1,8 +1,8 @@
 """The toy of the phase change: a product of three vectors is learnt slowly until all three are there.
 
 Singh et al. (ICML 2024, arXiv:2404.07129, section 5): ½ mean (a_i b_j c_k − a*_i b*_j c*_k)² is minimised by gradient
-descent. Each vector's gradient is as large as the other two overlap with their targets, so that all wait for each
-other. A vector that is clamped at its target stands for a clamped part of the circuit.
+descent. Each vector's gradient is proportional to the overlaps of the other two with their targets, so all three wait
+for each other. A vector that is clamped at its target stands for a clamped part of the circuit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLAMPED = ("", "c", "bc")
 
 @dataclass(frozen=True)
 class Product(Work):
-    """Steps of gradient descent until the loss is half of what nothing learnt costs, by what is clamped."""
+    """Steps of gradient descent until the loss is half of that of a product that is 0, by what is clamped."""
 
     label = "three-vectors"
 
@@ -46,7 +46,7 @@ class Product(Work):
         return tuple(torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(2))  # type: ignore[return-value]
 
     def half(self, clamped: Collection[str]) -> int | None:
-        """The first step at which the loss is below half of that of a product that is 0; None if it is not in time."""
+        """The first step with a loss below half of that of a product that is 0; None if there is none in time."""
         targets, now = self.vectors()
         free = torch.tensor([name not in clamped for name in "abc"])[:, None]
         now = torch.where(free, now, targets)

@@ -1,39 +1,37 @@
-"""k-fold composition repaired: one depth for every k, fewer heads than half the symbols, and growth against growth.
+"""k-fold composition at one depth for every k, with half as many heads as symbols, and its growth in k.
 
-`k_hop` gives each k just enough layers and as many heads as symbols, so that depth changes with k, and a layer can look
+`k_hop` gives each k just enough layers and as many heads as symbols. So its depth changes with k, and a layer can look
 up every symbol at once. Here (after Wang, Nichani et al., 2025, arXiv:2505.23683) every k has the same four layers of
 two heads, which are enough for eight hops, and there are four symbols. The talk's "exp(k) without easy data, O(k) with
-it" is about growth: so the steps that k hops take are compared from k to k, without and with a curriculum. Easy-to-hard
-data comes in five ways: all numbers of hops asked of every sequence; one drawn for every batch; stages that add
-a number each; stages that leave behind what was; and such stages with the layers of earlier ones frozen, as the paper's
-proof trains layer by layer. The hyper-parameters are ours.
+it" is about growth. So we compare how the steps to learn k hops grow with k, without and with a curriculum.
+Easy-to-hard data comes in five ways: all numbers of hops asked of every sequence; one number drawn for every batch;
+stages that each add a number; stages that drop the earlier numbers; and such stages with the layers of earlier ones
+frozen, as the paper's proof trains layer by layer. The hyper-parameters are ours.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config, Training
-from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.values import lags
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.experiments.curves import SOLVED, hop_curves_of
+from hopscope.experiments.judging import Claim, bound
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
-from hopscope_studies.k_hop.curves_and_costs import costs, curves
+from hopscope_studies.k_hop.curves_and_costs import costs, curves, name_panels
+from hopscope_studies.k_hop.endings import CHANCE, at_k, ends, listed, over_runs, waits
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 480, "long": 1430, "paper": 40_000}
 #: Of one run of `long`, the longest, on one core.
 CELL_SECONDS = 150
 
-PAPER = "Bietti's talk on arXiv:2505.23683"
 SYMBOLS = {"quick": 3, "cpu": 4, "paper": 8}
 SEEDS = {"quick": 1, "cpu": 2, "long": 8, "paper": 8}
 #: By curriculum the k it teaches; and steps by k, whatever the curriculum.
@@ -54,7 +52,6 @@ STEPS: dict[str, dict[int, int]] = {
 LAYERS = {"quick": 2, "cpu": 4, "paper": 5}
 MODEL = Architecture(n_heads=2, d_model=64, mlp=False, causal=False, init="fan_in")
 TRAINING = Training(batch=32, lr=1e-3, clip=1.0, weight_decay=0.0, log_every=25, checkpoints="100000", val_size=128)
-CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours); below this one it is learnt
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -78,9 +75,9 @@ def config(scale: str, k: int, curriculum: str, seed: int) -> Config:
 
 
 def one_after_the_other(layers: int, stages: int, steps: int) -> str:
-    """Which weights are frozen when: a layer trains in the stage of its number, the last stage has all that are left.
+    """Which weights are frozen when: each layer trains in the stage of its number, the last stage all remaining ones.
 
-    What is read in trains in the first stage alone, what is read off always.
+    Embeddings train in the first stage alone, the unembedding in all stages.
     """
     ends = [math.ceil(steps * stage / stages) for stage in range(1, stages)]
     frozen = [f"W_E@{ends[0]}", f"W_pos@{ends[0]}"] if ends else []
@@ -105,7 +102,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         steps=lambda config: config.training.steps,
         chance=lambda config: config.task.chance,
     )
-    if scale == "long":  # or the file would have 2 MB
+    if scale == "long":  # otherwise the file would have 2 MB
         curves = curves[curves.step % 50 == 0]
     return curves.assign(k=[int(str(hop).removeprefix("k=")) for hop in curves.hop])
 
@@ -113,21 +110,8 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 # Judging ---------------------------------------------------------------------------------------------------------
 
 
-def ends(table: DataFrame) -> DataFrame:
-    """A row per run and number of hops: final loss, and when learnt (NaN: never), both as shares of what chance is."""
-    about = table.drop_duplicates(["run", "hop"]).set_index(["run", "hop"])
-    shares = table.assign(hop_loss=table.hop_loss / table.chance)
-    return about.assign(loss=final(shares), learnt=first_below(shares, FACTOR)).reset_index()
-
-
-def at_k(table: DataFrame, curriculum: str) -> DataFrame:
-    """How the k hops of the runs of one curriculum ended."""
-    found = ends(table)
-    return found[(found.curriculum == curriculum) & (found.k == found.task_k)]
-
-
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's three sentences, and what staging does."""
+    """The talk's three statements, and what stages do."""
     alone = at_k(table, "none")
     hard = alone[alone.task_k >= 3]
     yield over_runs(
@@ -147,7 +131,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         ("mixture_solves", "mixture", "a number of hops drawn for every batch"),
         ("cumulative_stages_solve", "cumulative", "stages that add a number of hops each"),
         ("stages_solve", "layerwise", "stages of one number of hops each"),
-        ("frozen_stages_solve", "frozen", "such stages, the layers of earlier ones frozen"),
+        ("frozen_stages_solve", "frozen", "stages of one number of hops each, and the layers of earlier stages frozen"),
     ):
         yield solved(id, at_k(table, name), words)
     yield forgotten(table)
@@ -156,19 +140,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield growth(table)
 
 
-def over_runs(
-    name: str, sentence: str, values: Series, what: str, rows: DataFrame, section: str = PAPER, **more: Any
-) -> Claim:
-    """A claim over values, of which there are n; its number is their median."""
-    return Evidence(rows, section).claim(name, sentence, values, what, **{"n": len(values), "number": "median", **more})
-
-
 def solved(id: str, rows: DataFrame, words: str) -> Claim:
     hardest = rows[rows.task_k == rows.task_k.max()]
     return over_runs(
         id,
-        f"With {words} as many steps solve k hops (k = {listed(rows.task_k)}; {(rows.loss < SOLVED).sum()} of "
-        f"{len(rows)} runs do; of the greatest k {hardest.learnt.notna().sum()} of {len(hardest)} are learnt).",
+        f"With {words}, models solve k hops in the steps that k hops alone get (k = {listed(rows.task_k)}; solved in "
+        f"{(rows.loss < SOLVED).sum()} of {len(rows)} runs; the greatest k is learnt in "
+        f"{hardest.learnt.notna().sum()} of {len(hardest)}).",
         rows.loss,
         "final loss over ln N",
         rows,
@@ -177,13 +155,13 @@ def solved(id: str, rows: DataFrame, words: str) -> Claim:
 
 
 def forgotten(table: DataFrame) -> Claim:
-    """What one hop costs at the end of all stages, against the least it ever cost."""
+    """The loss of one hop at the end of all stages, against the lowest that it ever had."""
     rows = table[(table.curriculum == "layerwise") & (table.k == 1)]
     last = rows.sort_values("step").groupby("run").hop_loss.last() / rows.groupby("run").chance.first()
     least = rows.groupby("run").hop_loss.min() / rows.groupby("run").chance.first()
     return over_runs(
         "stages_forget",
-        f"Stages forget: the loss of one hop, {least.median():.3f} of ln N at its least, at the end of later stages.",
+        f"Stages forget: the loss of one hop, at its lowest {least.median():.3f} of ln N, rises in later stages.",
         last,
         "loss of one hop over ln N",
         rows,
@@ -208,14 +186,13 @@ def freezing(table: DataFrame) -> Claim:
 
 
 def in_order(rows: DataFrame) -> Claim:
-    """Where the curriculum does not force the order."""
-    free = rows[rows.curriculum.isin(("implicit", "mixture"))].sort_values("k")
-    waits = lags(run.learnt for _, run in free.groupby("run"))
+    """The order in which hops are learnt where the curriculum does not force it."""
+    between = waits(rows)
     return over_runs(
         "hops_in_order",
         "Hops 1, 2, 4, … are learnt one after the other, though all are trained from the start "
-        f"({len(waits)} pairs of neighbours).",
-        Series(waits, dtype=float),
+        f"({len(between)} pairs of neighbours).",
+        between,
         "number of steps from one number of hops to the next",
         rows,
         above=0,
@@ -223,7 +200,7 @@ def in_order(rows: DataFrame) -> Claim:
 
 
 def growth(table: DataFrame) -> Claim:
-    """How many times as many steps the greatest k that both have takes as the least, alone against all together."""
+    """By what factor the steps grow from the least k that both have to the greatest, alone against all together."""
     alone, together = at_k(table, "none"), at_k(table, "implicit")
     both = sorted(set(alone.task_k) & set(together.task_k))
     low, high = (both[0], both[-1]) if both else (0, 0)
@@ -247,11 +224,6 @@ def growth(table: DataFrame) -> Claim:
         above=1,
         provided=bound("the number of runs together that never learn", never, equals=0),
     )
-
-
-def listed(numbers: Series) -> str:
-    """Each once, in order."""
-    return ", ".join(str(number) for number in sorted(set(numbers)))
 
 
 #: What curricula are called in pictures.
@@ -282,11 +254,9 @@ def figure(table: DataFrame) -> Figure:
         curves(middle, hard[hard.curriculum == name], colour(index), label)
     for index, name in enumerate(("none", "implicit")):
         costs(right, at_k(table, name), colour(index), NAMES[name])
-    for ax, title in ((left, f"All numbers of hops together, k = {most}"), (middle, f"{asked} hops, by curriculum")):
-        ax.axhline(table.chance.iloc[0], color=GREY, lw=0.8, ls="--", zorder=0)
-        ax.set(xlabel="optimizer steps", ylabel="nats (dashes: ln N)", ylim=(0, None), title=title)
-    right.set(xlabel="k", ylabel="optimizer steps", yscale="log", title="When k hops were learnt (hollow: never)")
+    losses = {f"All numbers of hops together, k = {most}": left, f"{asked} hops, by curriculum": middle}
+    name_panels(losses, right, table.chance.iloc[0])
     for ax in (left, middle, right):
-        if ax.get_legend_handles_labels()[1]:  # a table may hold some of its cells
+        if ax.get_legend_handles_labels()[1]:  # a table may hold only some of the cells
             ax.legend(loc="best", fontsize=7)
     return shown

@@ -1,9 +1,9 @@
 """hop-k by depth: the table of errors of Sanford, Hsu and Telgarsky (2024, arXiv:2402.09268), at a small size.
 
-Their transformers of L layers learn k hops up to 2^(L−2) and err more and more beyond: a layer finds what followed the
-letter's last occurrence, each further one doubles the hops. Published errors with four heads (length 100, k to 16,
-100,000 to 200,000 steps; undefined answers left out) stand here in `PUBLISHED`. Ours are shorter in every way
-(docs/fidelity.md), so compared are shape and order, not the numbers.
+Their transformers of L layers learn up to 2^(L−2) hops, and err more and more beyond that. One layer finds what
+followed the letter's last occurrence, and each further layer doubles the hops. `PUBLISHED` holds their errors with four
+heads (length 100, k to 16, 100,000 to 200,000 steps; undefined answers left out). Our runs are smaller in every way
+(docs/fidelity.md), so we compare the shape and order of the tables, not the numbers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def errors(run: Run, sequences: int) -> Iterator[dict[str, float]]:
-    """Of fresh sequences, by the number of hops they ask."""
+    """Errors on fresh sequences, by number of hops."""
     task = run.task
     assert isinstance(task, HopK)
     seen = observe(run.model, task.sample(sequences, generator(run.config.training.seed_eval, "errors")))
@@ -126,7 +126,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     hardest = [row[most] for row in errors.values()]
     yield told(
         "deeper_is_better_beyond",
-        f"The hardest question, {most} hops, is answered the better the deeper the model (median errors "
+        f"The deeper the model, the better it answers the hardest question, {most} hops (median errors "
         f"{', '.join(f'{e:.3f}' for e in hardest)}).",
         Series([a - b for a, b in pairwise(hardest)], dtype=float),
         "fall of the median error with one more layer",
@@ -138,7 +138,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def as_published(errors: dict[int, dict[int, float]], table: DataFrame) -> Claim:
-    """Whether pairs of cells that both tables have are in the same order, where the published differ by 0.05."""
+    """Whether pairs of cells that both tables have are in the same order, if the published ones differ by 0.05."""
     cells = [
         (layers, k, published, errors[layers][k])
         for layers, row in PUBLISHED.items()
@@ -150,7 +150,7 @@ def as_published(errors: dict[int, dict[int, float]], table: DataFrame) -> Claim
     listed = ", ".join(f"L = {layers}, k = {k}: {theirs:.3f} and {ours:.3f}" for layers, k, theirs, ours in cells)
     return told(
         "order_as_published",
-        f"Cells of the table that the paper has, too, are in its order (published and ours, {listed}).",
+        f"Cells that both tables have are in the same order as in the paper (published and ours, {listed}).",
         Series(same, dtype=bool),
         f"{len(same)} pairs of cells, 0.05 apart in the paper, that are in its order",
         table,
@@ -167,16 +167,14 @@ def worded(errors: dict[int, dict[int, float]]) -> str:
     return f"median errors at k = {', '.join(map(str, hops))}, by layers: {'; '.join(rows)}"
 
 
-def told(
-    name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
-) -> Claim:
+def told(name: str, sentence: str, values: Series, what: str, rows: DataFrame, **more: Any) -> Claim:
     """A claim of the paper's experiments."""
-    return Evidence(rows, PAPER, source).claim(name, sentence, values, what, n=len(values), **more)
+    return Evidence(rows, PAPER).claim(name, sentence, values, what, n=len(values), **more)
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Errors by number of hops, a line per depth; dotted and grey the paper's."""
+    """Errors by number of hops, a line per depth (the median of runs); the paper's errors are dotted."""
     shown = picture(6.2, 3.9)
     ax = shown.subplots()
     for index, layers in enumerate(sorted(table.layers.astype(int).unique().tolist())):

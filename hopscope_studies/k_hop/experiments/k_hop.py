@@ -1,9 +1,9 @@
 """k-fold composition, from k hops alone and from easy to hard (Wang, Nichani et al., 2025, arXiv:2505.23683).
 
-Bietti's talk has three sentences on it: gradient descent needs exp(k) samples or compute to learn to compose k
-functions that stand in context; with easy-to-hard data, or a mixture of hops, O(k); and hops 1, 2, 4, … are then learnt
-one after the other, layer by layer. The paper proves them for its own model and training; here a plain transformer,
-attention alone, is trained by AdamW with as many steps whatever it is taught. The hyper-parameters are ours
+Bietti's talk makes three statements. To learn to compose k functions given in context, gradient descent needs exp(k)
+samples or compute. With easy-to-hard data, or a mixture of hops, it needs O(k). Hops 1, 2, 4, … are then learnt one
+after the other, layer by layer. The paper proves them for its own model and training. Here a plain transformer,
+attention alone, is trained by AdamW, with equally many steps under every curriculum. The hyper-parameters are ours
 (docs/fidelity.md).
 """
 
@@ -12,20 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config, Training
-from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.curves import SOLVED, final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.values import lags, power_law
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.experiments.curves import SOLVED, hop_curves_of
+from hopscope.experiments.judging import Claim, bound
+from hopscope.experiments.values import power_law
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
-from hopscope_studies.k_hop.curves_and_costs import costs, curves
+from hopscope_studies.k_hop.curves_and_costs import costs, curves, name_panels
+from hopscope_studies.k_hop.endings import CHANCE, at_k, ends, listed, over_runs, waits
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 560, "paper": 20_000}
@@ -40,7 +40,6 @@ HOPS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 MODEL = Architecture(n_heads=4, d_model=64, mlp=False, causal=False, init="early_layers")
 TRAINING = Training(batch=32, lr=3e-3, weight_decay=0.0, log_every=25, checkpoints="100000")
-CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours); below this one it is learnt
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -58,7 +57,7 @@ def enough(k: int) -> int:
 
 
 def config(scale: str, k: int, curriculum: str, layers: int, seed: int) -> Config:
-    """A run; the more numbers of hops there are between 1 and k, the longer, whatever the curriculum."""
+    """A run; its length grows with the number of difficulties 1, 2, 4, … k, and not with the curriculum."""
     task = KFold(n_hops=k, n_symbols=N_SYMBOLS[scale], curriculum=curriculum)
     training = TRAINING.but(steps=STAGE[scale] * len(task.difficulties), seed=seed)
     if scale == "quick":
@@ -81,21 +80,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     return curves.assign(k=[int(str(hop).removeprefix("k=")) for hop in curves.hop])
 
 
-def ends(table: DataFrame) -> DataFrame:
-    """A row per run and number of hops: final loss, and when learnt (NaN: never), both as shares of what chance is."""
-    about = table.drop_duplicates(["run", "hop"]).set_index(["run", "hop"])
-    shares = table.assign(hop_loss=table.hop_loss / table.chance)
-    steps = table.groupby("run").step.max()
-    found = about.assign(loss=final(shares), learnt=first_below(shares, FACTOR)).reset_index()
-    return found.assign(steps=found.run.map(steps))
-
-
-def at_k(table: DataFrame, curriculum: str) -> DataFrame:
-    """How the k hops of the runs of one curriculum ended."""
-    found = ends(table)
-    return found[(found.curriculum == curriculum) & (found.k == found.task_k)]
-
-
 @styled
 def figure(table: DataFrame) -> Figure:
     """Left: each number of hops under the mixture. Middle: k hops by curriculum. Right: steps to learn k, against k."""
@@ -108,17 +92,15 @@ def figure(table: DataFrame) -> Figure:
     for index, name in enumerate(("none", "layerwise", "mixture")):
         curves(middle, deep[(deep.curriculum == name) & (deep.k == most)], colour(index), name)
         costs(right, at_k(table, name), colour(index), name)
-    for ax, title in ((left, f"Mixture of hops, k = {most}"), (middle, f"{most} hops, by curriculum")):
-        ax.axhline(table.chance.iloc[0], color=GREY, lw=0.8, ls="--", zorder=0)
-        ax.set(xlabel="optimizer steps", ylabel="nats (dashes: ln N)", ylim=(0, None), title=title)
-    right.set(xlabel="k", ylabel="optimizer steps", yscale="log", title="When k hops were learnt (hollow: never)")
+    losses = {f"Mixture of hops, k = {most}": left, f"{most} hops, by curriculum": middle}
+    name_panels(losses, right, table.chance.iloc[0])
     for ax in (left, middle, right):
         ax.legend(loc="best")
     return shown
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's three sentences."""
+    """The talk's three statements."""
     yield alone(at_k(table, "none"))
     for name, words in (("layerwise", "curriculum"), ("mixture", "mixture")):
         yield solved(at_k(table, name), name, words)
@@ -126,14 +108,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield by_layer(ends(table))
     yield cost_alone(table)
     yield cost_of_a_mixture(at_k(table, "mixture"))
-
-
-def over_runs(
-    name: str, sentence: str, values: Series, what: str, rows: DataFrame, source: str = "ours", **more: Any
-) -> Claim:
-    """A claim of Bietti's talk on the paper; its number is the median over values, of which there are n."""
-    evidence = Evidence(rows, "Bietti's talk on arXiv:2505.23683", source=source)
-    return evidence.claim(name, sentence, values, what, n=len(values), number="median", **more)
 
 
 def alone(rows: DataFrame) -> Claim:
@@ -161,14 +135,13 @@ def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
 
 
 def in_order(rows: DataFrame) -> Claim:
-    """Where the curriculum does not force the order: in mixtures, and where all hops are trained at once."""
-    free = rows[rows.curriculum.isin(("mixture", "implicit"))].sort_values("k")
-    waits = lags(run.learnt for _, run in free.groupby("run"))
+    """The order in which hops are learnt in mixtures, and where all hops are trained at once."""
+    between = waits(rows)
     return over_runs(
         "hops_in_order",
-        f"Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({len(waits)} "
+        f"Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({len(between)} "
         "pairs of neighbours).",
-        Series(waits, dtype=float),
+        between,
         "number of steps from one number of hops to the next",
         rows,
         source="",
@@ -177,7 +150,7 @@ def in_order(rows: DataFrame) -> Claim:
 
 
 def by_layer(rows: DataFrame) -> Claim:
-    """What L layers have learnt of all hops at once, against what they can: 2^(L−1)."""
+    """The greatest number of hops that L layers have learnt of all at once, against the 2^(L−1) that they can."""
     every = rows[rows.curriculum == "implicit"]
     reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
     allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
@@ -232,8 +205,3 @@ def cost_of_a_mixture(rows: DataFrame) -> Claim:
         at_most=1,
         also=[bound("the number of runs that never learn", never, equals=0)],
     )
-
-
-def listed(numbers: Series) -> str:
-    """Each once, in order."""
-    return ", ".join(str(number) for number in sorted(set(numbers)))

@@ -1,8 +1,8 @@
-"""KV shifting attention: one layer against two plain ones, what is learnt, where it is no help, and how deep hops go.
+"""KV shifting attention: one layer against two plain ones, the learnt blends, a negative control, and hops by depth.
 
-After Xu et al. (2024, arXiv:2411.19574, section 3 and appendix H): induction on sequences that go round, learnt blends,
-n-gram text as negative control, hops. The exact least depths are ours (docs/theory.md, "With shifted keys and values");
-two tasks of hops ask whether training reaches them, and stops there.
+After Xu et al. (2024, arXiv:2411.19574, section 3 and appendix H): induction on periodic sequences, learnt blends,
+n-gram text as negative control, hops. The exact minimum depths are ours (docs/theory.md, "With shifted keys and
+values"). Two tasks of hops ask whether training reaches these depths and goes no further.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     """Rows of six kinds, each with run, version, seed, kind, part, attention, layers.
 
     `end`: steps, learnt (step at which accuracy reached 0.95; NaN: never), accuracy and start_accuracy on fresh
-    sequences, loss, chance; of KV-shift models the blends (`scores.blends`), and accuracy with keys unshifted and with
-    the construction's blends. `curve`: step, hop, hop_loss, accuracy where it was watched. `hop`: hop, k, final loss,
-    and the loss of a guess. `circuit`: paths and losses. `theory`: of mask, order and hops the least depth by formula,
-    by letting everyone attend to everyone, and by a complete search (NaN beyond what was searched). `sheets`: of whole
-    sheets the shares of chains and of sheets that do with fewer layers.
+    sequences, loss, chance; for KV-shift models also the blends (`scores.blends`), and accuracy with keys unshifted and
+    with the construction's blends. `curve`: step, hop, hop_loss, and accuracy where it was watched. `hop`: hop, k, the
+    final loss, and the loss of a guess. `circuit`: paths and losses. `theory`: the minimum depth by mask, order and
+    hops, by formula, by letting all positions attend to all, and by a complete search (NaN where there was none).
+    `sheets`: the shares of chains, and of whole sheets, that need fewer layers.
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
@@ -65,21 +65,21 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def theory_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """Least depths, as they were found."""
+    """The minimum depths that the work found."""
     about = {"run": done.work.identity, "version": done.version, "seed": 0, "part": "theory", "attention": "kv"}
     for row in read_json(done.path / "numbers.json"):
         yield {**about, "layers": 0, **row}
 
 
 def name_of(config: Config, scale: str) -> tuple[str, str, int]:
-    """Which cell a run is of: part, attention, layers."""
+    """A run's cell: part, attention, layers."""
     every = ((part, attention, n) for part, shapes in CELLS.items() for attention, n in shapes)
     seed, identity = config.training.seed, config.identity
     return next(name for name in every if cell(*name, seed, scale).identity == identity)
 
 
 def rows_of(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
-    """One model: its end, its course, its hops, its circuit."""
+    """One model: its end, its course and its hops."""
     task, end = run.task, run.steps[-1]
     batch, model, first = asked(task, scale), run.at(end), run.at(0)
     assert isinstance(model, Transformer) and isinstance(first, Transformer)
@@ -104,7 +104,7 @@ def learnt(run: Run) -> float:
 
 
 def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """Of every hop the mean loss over the last 100 steps, and what half of a guess costs."""
+    """The mean loss of every hop over the last 100 steps, and the loss of a guess."""
     last = [row["hop_losses"] for row in run.rows if row["step"] > run.rows[-1]["step"] - 100]
     for k, hop in enumerate(last[-1], 0 if "k=0" in last[-1] else 1):
         loss = sum(row[hop] for row in last) / len(last)
@@ -112,5 +112,5 @@ def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def guess(baselines: dict[str, float]) -> float:
-    """What knowing where an answer may stand costs, and not which: the last baseline above solved."""
+    """The loss of knowing where an answer may stand, but not which it is: the lowest baseline above 0."""
     return min(value for value in baselines.values() if value > 0)

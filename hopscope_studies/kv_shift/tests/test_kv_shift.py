@@ -18,10 +18,10 @@ from hopscope.tasks.fixed_n_gram import FixedNGram
 from hopscope.tasks.last_successor import LastSuccessor, last_follower, seen_so_far
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope_studies.kv_shift import cells
-from hopscope_studies.kv_shift.by_hand import by_hand, three_hops
 from hopscope_studies.kv_shift.claims import claims, most
 from hopscope_studies.kv_shift.experiments import kv_shift
 from hopscope_studies.kv_shift.scores import accuracy, blends, with_blends
+from hopscope_studies.kv_shift.tests.by_hand import by_hand, three_hops
 
 # Tasks ------------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 Akyürek et al. (2024, arXiv:2401.12973, sections 3 to 6) find that transformers learn such languages in context better
 than recurrent models, that their heads compute n-grams, and that n-gram heads put in by hand help all of them. Here:
 two layers with softmax attention, with three n-gram heads among the others, and with linear attention, which is a
-recurrence; beside n-gram models and someone who knows the automaton. Tables are long: what was measured of which run.
+recurrence. Beside them stand n-gram models and a predictor that knows the automaton. Tables are long: what was measured
+of which run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.experiments.tables import columns_of
-from hopscope.experiments.work import Finished, Work
 from hopscope.measures.base import observe
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -53,7 +53,7 @@ SIZES: dict[str, tuple[dict[str, int], tuple[int, int, int], dict[str, Any]]] = 
 SEQUENCES = {"quick": 16, "cpu": 512, "paper": 512}  # on which ends are compared
 
 
-def runs(scale: str) -> Iterator[Config | Work]:
+def runs(scale: str) -> Iterator[Config]:
     """For each seed a model of each kind."""
     for seed in range(SEEDS[scale]):
         for kind in KINDS:
@@ -78,16 +78,16 @@ def training(scale: str, kind: str, seed: int) -> Config:
 # Table -----------------------------------------------------------------------------------------------------------
 
 
-def table(runs: list[Run | Finished], scale: str) -> DataFrame:
+def table(runs: list[Run], scale: str) -> DataFrame:
     """One row per number: run, version, seed, kind (a key of `KINDS`), step, quantity, value.
 
-    Quantities over training: `course distance` and `course legal`, in the later half. At the end, on fresh sequences
-    that all kinds share: `distance`, `legal`, `loss`, of the model; the same of n-gram models, as `3-gram distance`;
-    and `source loss`, to someone who knows the automaton.
+    Quantities over training: `course distance` and `course legal`, in the later half of sequences. At the end, on fresh
+    sequences that all kinds share: the model's `distance`, `legal` and `loss`; those of n-gram models, such as
+    `3-gram distance`; and `source loss`, that of a predictor that knows the automaton.
     """
     rows: list[dict[str, Any]] = []
     for run in runs:
-        assert isinstance(run, Run) and run.report is not None
+        assert run.report is not None
         attention = run.config.model.as_dict()["attention"]
         about = columns_of(run) | {"kind": next(kind for kind, its in KINDS.items() if its == attention)}
         rows += [about | row for row in course(run)]

@@ -10,12 +10,10 @@ NEEDS = (Need("a task with an automaton", lambda task, _: isinstance(task, Autom
 
 
 def legal_accuracy(seen: Observation) -> dict[str, float]:
-    """Share (0–1) of symbols asked for at which the model's likeliest token is legal; `late`: in the later half."""
+    """Share (0–1) of asked symbols at which the model's likeliest token is legal; `late`: in the later half."""
     task = seen.task
     assert isinstance(task, AutomatonStrings)
     named = seen.outputs.argmax(-1, keepdim=True)
     legal = (task.law(seen.batch.draw).gather(-1, named) > 0)[..., 0].float()
-    asked = task.asked(seen.batch)
-    late = asked.clone()
-    late[:, : asked.shape[1] // 2] = False
+    asked, late = task.asked(seen.batch), task.asked_late(seen.batch)
     return {"next": float(legal[asked].mean()), "late": float(legal[late].mean())}

@@ -24,19 +24,19 @@ WEIGHT = 1.0  # of each shorter context, in occurrences
 
 @dataclass(frozen=True)
 class AutomatonStrings(SourceTask):
-    """Strings that one automaton accepts, each after a separator; asked is every symbol, of the separators none.
+    """Strings that one automaton accepts, each after a separator; every symbol is asked, and no separator.
 
     ```
     | d b d c | d b a | d b d b d c …
     ```
 
-    Each sequence draws an automaton of 4 to 12 states over 4 to 18 symbols, with one to three edges per state, and
-    walks from its first state, every edge as likely as the others, for as many steps as a string is long. To someone
-    who knows the automaton the legal next symbols are equally likely (`law`). No Bayes predictor of automata is known
-    that can be computed: `foretold` is an n-gram model that interpolates between its orders, up to `context`, and the
-    brute force is the same by counting.
+    Each sequence draws an automaton of 4 to 12 states over 4 to 18 symbols, with one to three edges per state. Every
+    string is a walk from the first state, with all edges of a state equally likely. So for a predictor that knows the
+    automaton the legal next symbols are equally likely (`law`). No computable Bayes predictor of automata is known.
+    `foretold` is an n-gram model that interpolates between its orders, up to `context`, and the brute force computes
+    the same by counting.
 
-    Positions are `query` alone, which attend to relations: the position before, `after-same-token`, ….
+    All positions are `query`. What they attend to are relations: the position before, `after-same-token`, ….
     """
 
     n_symbols: int = setting(18, "size of the alphabet from which automata take theirs", low=3, high=1024)
@@ -90,7 +90,7 @@ class AutomatonStrings(SourceTask):
         return torch.where(following == self.separator, NOT_ASKED, following)
 
     def law(self, draw: Draw) -> Float[Tensor, "batch query vocab"]:
-        """Where nothing is asked it is that of the first state."""
+        """The law of the next symbol; at positions that are not asked, that of the first state."""
         automata = Automata(draw["symbols"], draw["goals"], draw["degree"])
         laws = [automata.law(states.clamp(min=0), self.d_vocab) for states in draw["states"].T]
         return torch.stack(laws, 1)
@@ -105,6 +105,10 @@ class AutomatonStrings(SourceTask):
 
     def asked(self, batch: Batch) -> Bool[Tensor, "batch query"]:
         return batch.targets[..., 0] != NOT_ASKED
+
+    def asked_late(self, batch: Batch) -> Bool[Tensor, "batch query"]:
+        """The asked positions in the later half of sequences, where the automaton can be known."""
+        return self.asked(batch) & (torch.arange(self.length, device=batch.targets.device) >= self.length // 2)
 
     def roles(self, draw: Draw) -> Roles:
         return relations(self.inputs(draw), self.query_positions)
@@ -137,7 +141,7 @@ class AutomatonStrings(SourceTask):
         return found
 
     def counted(self, table: Mapping[tuple[int, ...], list[int]], seen: list[int]) -> list[float]:
-        """The n-gram model's word on what follows these tokens, given what followed each context before."""
+        """The n-gram model's law of the next symbol, given counts of what followed each context before."""
         share = [1 / self.n_symbols] * self.n_symbols
         for n in range(min(self.context, len(seen)) + 1):
             if counts := table.get(tuple(seen[len(seen) - n :])):

@@ -1,9 +1,9 @@
-"""Weights made by hand: one KV-shift layer that is an induction head, and two that follow three hops (ours).
+"""Hand-set weights: one KV-shift layer that is an induction head, and two layers that follow three hops (ours).
 
-In the first, keys are the token before, (a, a') = (0, 1), values the token itself, (b, b') = (1, 0), queries and keys
-one-hot tokens. Of several earlier occurrences the latest is meant, which a bias by distance prefers. In the second,
-every position gathers one hop in layer 0; in layer 1 a query finds the fact that begins with what it gathered, and
-takes its second token together with what that gathered: pointer doubling (docs/theory.md).
+In the first model keys are the token before, (a, a') = (0, 1), and values the token itself, (b, b') = (1, 0). Queries
+and keys are one-hot tokens. If a token occurred several times, a bias by distance prefers the latest occurrence. In the
+second model every position gathers one hop in layer 0. In layer 1 a query finds the fact that begins with what it
+gathered. It takes that fact's second token, together with what this token gathered: pointer doubling (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def by_hand(task: LastSuccessor) -> Transformer:
     return model
 
 
-#: Registers of the stream, each of one-hot tokens; behind them one feature for the first token of a fact, and a one.
+#: Registers of the stream, each of one-hot tokens. Behind them stand a feature of facts' first tokens, and a constant.
 OWN, NEXT, SECOND, THIRD = range(4)
 
 
@@ -83,8 +83,8 @@ def three_hops(task: SymbolicRetrieval) -> Transformer:
 def look_up(model: Transformer, layer: int, wanted: int, written: tuple[int, ...], n: int) -> None:
     """Let a layer find the fact that begins with the token in one register, and write what its second token holds.
 
-    A match alone would also find what stands behind the token where it ends a fact: the first token of a fact gets a
-    bonus, by the last dimension of the head.
+    A match alone would also find the token that follows a fact's second token. So a fact's first token gets a bonus,
+    in the last dimension of the head.
     """
     heads = model.get_submodule(f"blocks.{layer}.attn")
     W_QKV, W_O = heads.get_parameter("W_QKV"), heads.get_parameter("W_O")

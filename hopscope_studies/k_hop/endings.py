@@ -1,0 +1,59 @@
+"""How runs on k hops ended, and claims about them: what `k_hop` and `easy_to_hard` share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.experiments.curves import final, first_below
+from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.values import lags
+
+TALK = "Bietti's talk on arXiv:2505.23683"
+CHANCE, FACTOR = 0.9, 0.5  # a loss above this share of ln N is at chance (ours); below this one it is learnt
+FREE = ("implicit", "mixture")  # curricula that do not force the order in which hops are learnt
+
+
+def ends(table: DataFrame) -> DataFrame:
+    """A row per run and number of hops.
+
+    Columns are those of the table, with `loss` (at the end, as a share of chance), `learnt` (the step at which the loss
+    fell below half of chance; NaN: never) and `steps` (the run's last step).
+    """
+    about = table.drop_duplicates(["run", "hop"]).set_index(["run", "hop"])
+    shares = table.assign(hop_loss=table.hop_loss / table.chance)
+    found = about.assign(loss=final(shares), learnt=first_below(shares, FACTOR)).reset_index()
+    return found.assign(steps=found.run.map(table.groupby("run").step.max()))
+
+
+def at_k(table: DataFrame, curriculum: str) -> DataFrame:
+    """How the k hops of the runs of one curriculum ended."""
+    found = ends(table)
+    return found[(found.curriculum == curriculum) & (found.k == found.task_k)]
+
+
+def waits(rows: DataFrame) -> Series:
+    """Steps from learning one number of hops to learning the next, in all runs whose order is free."""
+    free = rows[rows.curriculum.isin(FREE)].sort_values("k")
+    return Series(lags(run.learnt for _, run in free.groupby("run")), dtype=float)
+
+
+def over_runs(
+    name: str,
+    sentence: str,
+    values: Series,
+    what: str,
+    rows: DataFrame,
+    section: str = TALK,
+    source: str = "ours",
+    **more: Any,
+) -> Claim:
+    """A claim about n values; its number is their median."""
+    evidence = Evidence(rows, section, source)
+    return evidence.claim(name, sentence, values, what, **{"n": len(values), "number": "median", **more})
+
+
+def listed(numbers: Series) -> str:
+    """The numbers in order, each once: `2, 3, 4`."""
+    return ", ".join(str(number) for number in sorted(set(numbers)))
