@@ -1,4 +1,4 @@
-"""The lemma of `memories` checked: gradients are sums of outer products."""
+"""A check of the lemma of `memories`: gradients are sums of outer products."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hopscope.theory import memories
 
 @dataclass(frozen=True)
 class Lemma(Work):
-    """The gradient as a sum of outer products against autograd's, in float64, of one matrix and of one among layers."""
+    """The gradient as a sum of outer products against autograd's, in float64, for a matrix alone and between layers."""
 
     label = "lemma"
 
@@ -31,7 +31,7 @@ class Lemma(Work):
         write_json(folder / "errors.json", {"one matrix": self.shallow(), "among layers": self.deep()})
 
     def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
-        """Inputs, outputs, and a joint distribution with noise in the answers and inputs of unequal frequency."""
+        """Inputs, outputs, and their joint distribution, with noisy answers and inputs of unequal frequency."""
         random = generator(self.seed, "lemma")
         inputs = memories.random_rows(self.n, self.d, random).double()
         outputs = memories.random_rows(self.n_classes, self.d, random).double()
@@ -39,7 +39,7 @@ class Lemma(Work):
         return inputs, outputs, joint.flatten().softmax(0).view_as(joint), random
 
     def shallow(self) -> float:
-        """Greatest difference of any entry, at a random matrix."""
+        """The largest difference of any entry, for a random matrix."""
         inputs, outputs, joint, random = self.drawn()
         memory = torch.randn(self.d, self.d, generator=random, dtype=torch.float64, requires_grad=True)
         loss = memories.population_loss(memories.scores(memory, outputs, inputs), joint)
@@ -47,7 +47,7 @@ class Lemma(Work):
         return float((found - memories.gradient(memory.detach(), outputs, inputs, joint)).abs().max())
 
     def deep(self) -> float:
-        """The same for the middle one of three matrices with tanh and softplus between them."""
+        """The same for the middle matrix of three, with tanh and softplus between them."""
         inputs, outputs, joint, random = self.drawn()
         first, middle, last = torch.randn(3, self.d, self.d, generator=random, dtype=torch.float64)
         read = torch.tanh(inputs @ first.T)

@@ -1,4 +1,4 @@
-"""What `memories` does beside training: recall at given sizes, and searches of capacities."""
+"""The work of `memories` beside training: recall at given sizes, and searches for capacities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hopscope_studies.memories.tasks.associations import Associations
 
 @dataclass(frozen=True)
 class Recall(Work):
-    """Recall of n pairs by a memory that is written down, not trained."""
+    """Recall of n pairs by a memory that is written without training."""
 
     label = "recall"
 
@@ -53,7 +53,7 @@ class Recall(Work):
 
 
 def written(kind: str, inputs: Tensor, outputs: Tensor, answers: Tensor, random: torch.Generator) -> Tensor:
-    """A memory that needs no training; `random` holds nothing."""
+    """A memory that needs no training; `random` stores nothing."""
     if kind == "outer_product":
         return memories.stored_pairs(outputs, inputs, answers)
     if kind == "one_step":
@@ -82,7 +82,7 @@ class WrittenCapacity(Search):
 
 @dataclass(frozen=True)
 class TrainedCapacity(Search):
-    """How many pairs a trained memory of width d holds, each with its own answer or with `n_classes` among them."""
+    """How many pairs a trained memory of width d holds, with one answer per input or `n_classes` answers in all."""
 
     label = "trained-capacity"
 
@@ -95,7 +95,7 @@ class TrainedCapacity(Search):
 
     @property
     def model(self) -> MemoryArchitecture:
-        """What holds the pairs."""
+        """The memory that is trained."""
         return MemoryArchitecture(self.d, self.ratio * self.d)
 
     def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
