@@ -1,8 +1,8 @@
 """More hops than trained: which models answer longer chains than they learnt from, with more loops? (ours)
 
-Looped depth is that of Saunshi et al. (ICLR 2025, arXiv:2502.17416); that more loops at test time can answer more hops,
-and too many hurt, is said in arXiv:2604.07822. Here one layer runs D + 1 times; training asks hop h after loop h + 1,
-of chains of 1 to D hops. A run is then asked for longer and for more chains, and is run more often.
+Looped depth is that of Saunshi et al. (ICLR 2025, arXiv:2502.17416). That more loops at test time can answer more hops,
+and that too many hurt, is reported in arXiv:2604.07822. Here one layer runs D + 1 times. Training asks for hop h after
+loop h + 1, on chains of 1 to D hops. A trained model is then given longer and more chains, and more loops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECONDS = {"quick": 8, "cpu": 220, "long": 6000, "paper": 2600}
 CELL_SECONDS = 1200
 
 PRIOR = "relative(start='L0H0 1:4')"
-#: What differs from one looped layer with the prior, facts deepest first, batches of 1 to D hops.
+#: The changes to one looped layer with the prior, facts deepest first, and batches of 1 to D hops.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "looped": {},
     "looped, no prior": {"model": {"positions": "input"}},
@@ -65,7 +65,7 @@ def config(scale: str, variant: dict[str, dict[str, Any]], seed: int) -> Config:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run, hops asked, loops and chains.
+    """A row per run, number of hops asked, of loops and of chains.
 
     Columns: run, version, seed, prior, variant, D (hops trained), own (layers with weights of their own), hops, loops,
     chains, accuracy, low, high (95 % Wilson interval over sequences), n.
@@ -74,7 +74,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One run: h hops after h + 1 loops, as trained and twice as often; those learnt of twice the chains too."""
+    """One run after hops + 1 loops, as many as in training, and twice as many; also among more chains."""
     shape, trained = run.config.model, TRAINED[scale]
     assert isinstance(shape, Architecture)
     about = {"variant": named(run.config, scale), "D": trained, "own": shape.own_layers}
@@ -99,7 +99,7 @@ def config_of(scale: str, name: str, seed: int) -> Config:
 
 
 def at(table: DataFrame, variant: str, hops: int, loops: int | None = None, chains: int = 4) -> DataFrame:
-    """The rows of a variant asked for so many hops, after one loop more than hops unless said; without loops, as is."""
+    """The rows of a variant for a number of hops, by default after hops + 1 loops."""
     rows = table[(table.variant == variant) & (table.hops == hops) & (table.chains == chains)]
     return rows[(rows.own > 1) | (rows.loops == (hops + 1 if loops is None else loops))]
 
@@ -132,7 +132,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
-    """What lengths in training, and what a prior, have to do with it."""
+    """The effects of varied lengths in training, of a prior, and of KV shift."""
     mixed = at(table, "looped", trained + 1).set_index("seed").accuracy
     fixed = at(table, "looped, always D hops", trained + 1)
     yield Evidence(fixed, "ours", among=table).claim(
@@ -150,7 +150,7 @@ def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
 
 
 def too_many_loops(table: DataFrame, trained: int) -> Claim:
-    """Two hops, after three loops and after twice those of training."""
+    """Two hops, after three loops and after twice as many as in training."""
     enough = at(table, "looped", 2)
     often = at(table, "looped", 2, 2 * trained + 2).set_index("seed").accuracy
     return Evidence(enough, "arXiv:2604.07822", "ours", table).claim(
@@ -163,14 +163,14 @@ def too_many_loops(table: DataFrame, trained: int) -> Claim:
 
 
 def told(name: str, sentence: str, rows: DataFrame, table: DataFrame, **limit: float) -> Claim:
-    """A claim on every run's accuracy."""
+    """A claim on the accuracy of each run."""
     values: Series = rows.accuracy
     return Evidence(rows, "ours", among=table).claim(name, sentence, values, "accuracy", **limit)  # type: ignore[arg-type]
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: accuracy by hops asked, one loop more than hops. Right: of the looped layer by loops."""
+    """Left: accuracy by hops asked, after hops + 1 loops. Right: that of the looped layer, by number of loops."""
     shown = picture(10.5, 3.9)
     left, right = shown.subplots(1, 2)
     rows = table[(table.chains == 4) & ((table.own > 1) | (table.loops == table.hops + 1))]
