@@ -1,4 +1,4 @@
-"""What needs no long training: that one head is the plain model, in every weight and after every step."""
+"""A check without long training: the model with one head is the plain model, in every weight and after every step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
 
 @dataclass(frozen=True)
 class OneHead(Work):
-    """A model of one head and a plain one of as many layers, trained side by side: how far their weights get apart."""
+    """The difference in weights between a model with one head and a plain one with as many layers, after training."""
 
     label: ClassVar[str] = "multi_token_identity"
 
@@ -35,7 +35,7 @@ class OneHead(Work):
         write_json(folder / "numbers.json", found)
 
     def difference(self, seed: int) -> float:
-        """The largest difference of any weight after training; infinite where the weights have other names."""
+        """The largest difference of any weight after training; infinite if the weights have different names."""
         size: dict[str, Any] = {
             "n_layers": 2,
             "d_model": self.d_model,
