@@ -19,8 +19,10 @@ class Condition:
     """The sequences that both heads are trained on.
 
     Attributes:
-        words: the name in figures. share: the share of sequences of tag `one`. related: whether both kinds of sequences
-        have the same tokens. steps: the most steps at scale `cpu`.
+        words: the name in figures.
+        share: the share of sequences of tag `one`.
+        related: whether both kinds of sequences have the same tokens.
+        steps: the most steps at scale `cpu`.
     """
 
     words: str

@@ -28,7 +28,8 @@ class Silenced:
     """Parts whose output is set to zero.
 
     Attributes:
-        heads: the silenced heads. mlps: the layers of the silenced MLPs.
+        heads: the silenced heads.
+        mlps: the layers of the silenced MLPs.
     """
 
     heads: Collection[Head] = ()

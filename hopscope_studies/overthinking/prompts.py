@@ -27,7 +27,9 @@ class Words:
     """The words of the texts, without labels.
 
     Attributes:
-        name: the name of the set. words: the words; text line. classes: the index of each word's own label; text line.
+        name: the name of the set.
+        words: the words; text line.
+        classes: the index of each word's own label; text line.
         seed: the seed of labels that are drawn.
     """
 
@@ -69,8 +71,9 @@ def words_of(name: str, count: int, seed: int) -> Words:
     """Texts without repeated words; in each half of them every class is asked equally often at every line.
 
     Args:
-        name: the name of the set of words. count: the number of texts, a multiple of six. seed: the seed of everything
-        that is drawn.
+        name: the name of the set of words.
+        count: the number of texts, a multiple of six.
+        seed: the seed of everything that is drawn.
 
     Raises:
         BadInput: there is no such set, or the texts cannot be halved in this way.

@@ -141,8 +141,7 @@ def about(texts: dict[str, Texts], words: Words) -> dict[str, Any]:
 
 
 def described(first: Half, second: Half) -> dict[str, Any]:
-    """Accuracies and gaps after every layer, on all texts; the best layer is chosen on one half, judged on the
-    other."""
+    """Accuracies and gaps after every layer, on all texts; the best layer is chosen and judged on different halves."""
     curves = {kind: torch.cat([first.by_layer(kind), second.by_layer(kind)], 1).mean(2).T for kind in KINDS}
     gap = curves["true"] - curves["permuted"]  # text layer
     depth = gap.shape[1] - 1
