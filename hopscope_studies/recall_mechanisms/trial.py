@@ -1,8 +1,8 @@
-"""One model and what it knows by heart: all that is measured, as recall.json holds it.
+"""One model and the facts that it has memorised: all measurements, as in recall.json.
 
-Groups of facts are halved. The first half chooses: topic heads, answer heads, the MLP that applies the function. On the
-second is judged what these come to. Intervals draw groups anew. Only prompts count which the model answers with the
-right word before all others.
+Groups of facts are halved. Topic heads, answer heads and the MLP that applies the function are chosen on the first half
+and judged on the second. Intervals resample groups. Only prompts count for which the right word is the model's
+likeliest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Trial(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     relations: str = setting(" ".join(RELATIONS), "kinds of facts, by name")
     count: int = setting(0, "facts of each kind at most; 0: all", low=0)
@@ -40,7 +40,7 @@ class Trial(Settings):
 
 
 def trial(opened: Opened, settings: Trial, say: Say) -> dict[str, Any]:
-    """All that is measured. Raises BadInput for a model or relations that do not fit."""
+    """All measurements. Raises BadInput for a model or relations that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
     asks = [one for name in settings.relations.split() for one in asks_of(opened.tokenizer, name, settings.count)]
@@ -68,7 +68,7 @@ def trial(opened: Opened, settings: Trial, say: Say) -> dict[str, Any]:
 
 
 def protocol(settings: Trial) -> dict[str, Any]:
-    """All that the numbers depend on beside the model."""
+    """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),
         "halves": "of groups: a country with its capital and language, a word",
