@@ -1,4 +1,4 @@
-"""The figure of `sequential_functions`: errors by place, the cost of random labels, and the source's own setting."""
+"""The figure of `sequential_functions`: errors by place, the cost of random labels, and the source's setting."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def draw_places(ax: Axes, table: DataFrame, share: float, title: str) -> None:
 
 
 def draw_shares(ax: Axes, table: DataFrame) -> None:
-    """The error at the last place over the share of random labels."""
+    """The error at the last place by the share of random labels."""
     kinds = table[table.kind.isin(["model", "reference"])]
     rows = kinds[kinds.place == kinds.place.max()]
     for name, style in [*LINES.items(), ("ridge", (0, (1, 1, 4, 1)))]:
@@ -70,7 +70,7 @@ def draw_shares(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_source(ax: Axes, table: DataFrame) -> None:
-    """The source's own sequences: a trivial prediction beside the released model."""
+    """The source's own sequences: a trivial prediction and the released model."""
     rows = table[table.kind == "source"]
     for index, (who, part) in enumerate(rows.groupby("who")):
         means = part.groupby("place").error.mean()

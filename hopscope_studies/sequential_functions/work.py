@@ -1,4 +1,4 @@
-"""What `sequential_functions` does beside training: errors of predictions that need none, and of a network by hand."""
+"""The work of `sequential_functions` beside training: errors of references and of a hand-set network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopscope_studies.sequential_functions.theory.references import best_rate, e
 
 
 def sequences(task: SelfGenerated, size: int, seed: int) -> Batch:
-    """Fresh sequences; those that models and references of one seed are compared on."""
+    """Fresh sequences, on which models and references of one seed are compared."""
     return task.sample(size, generator(seed, "comparison"))
 
 
@@ -33,7 +33,7 @@ def model_errors(model: Model, batch: Batch) -> list[float]:
 
 @dataclass(frozen=True)
 class References(Work):
-    """Errors by place of every prediction that needs no training, and of one step of descent as a network."""
+    """Errors by place of every prediction without training, and of one step of descent as a network."""
 
     label = "references"
 
@@ -46,7 +46,7 @@ class References(Work):
 
     @property
     def task(self) -> SelfGenerated:
-        """What the sequences are of."""
+        """The task of the sequences."""
         return SelfGenerated(d_x=self.d_x, length=self.length, noise=self.noise, replaced=self.replaced)
 
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
