@@ -1,4 +1,4 @@
-"""What needs no training: one attention map with experts, its weights made by hand, that tells several places apart."""
+"""Work without training: one attention map with experts and hand-set weights that distinguishes several places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hopscope_studies.switch_head.tasks.last_tokens import LastTokens
 
 @dataclass(frozen=True)
 class MadeByHand(Work):
-    """Accuracy of the weights made by hand, and with every gate at its mean, for 2 to m places."""
+    """The accuracy of the hand-set weights, and that with every gate at its mean, for 2 to m places."""
 
     label: ClassVar[str] = "places_by_hand"
 
