@@ -9,22 +9,22 @@ from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.two_hop import TwoHop
 
-#: One head of layer 0 and one of layer 1 begin with attention to the token before: the first joins pairs, the second
-#: can tell an end of a chain from any other token.
+#: One head of layer 0 and one of layer 1 start with attention to the token before. The first joins pairs; the second
+#: can #: distinguish the end of a chain from other tokens.
 PRIOR = "relative(start='L0H0 1:4; L1H0 1:4')"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What differs from plain attention with the prior that is asked for every hop.
+    """The differences from plain attention with the prior, asked for every hop.
 
     Attributes:
-        attention: the rule.
-        positions: the code.
-        layers: how many.
+        attention: the kind of attention.
+        positions: the position code.
+        layers: the number of layers.
         every_hop: whether the chain's middle is asked, too.
-        distractors: whether there are 1 to 4 chains among other pairs; else five chains and nothing else.
-        steps: of training at `cpu`, at most.
+        distractors: whether there are 1 to 4 chains among other pairs, instead of five chains alone.
+        steps: the most steps of training at `cpu`.
     """
 
     attention: str = "softmax"
@@ -49,7 +49,7 @@ TRAINING = Training(batch=128, lr=2e-3, weight_decay=1e-4, log_every=10, val_siz
 
 
 def cells(scale: str) -> Iterator[Config]:
-    """Seed by seed, so that what a budget leaves is whole; at `quick` one run of each condition."""
+    """All conditions, seed by seed, so that a spent budget leaves whole seeds; at `quick` one run of each."""
     for seed in range(SEEDS[scale]):
         yield from (cell(name, seed, scale) for name in CONDITIONS)
 
@@ -71,7 +71,7 @@ def cell(name: str, seed: int, scale: str = "cpu") -> Config:
 
 
 def training(one: Condition, seed: int, scale: str) -> Training:
-    """Kept are the weights of every 50th step."""
+    """The recipe, with a checkpoint every 50 steps."""
     if scale == "quick":
         return TRAINING.but(steps=4, batch=8, log_every=2, val_size=16, checkpoints="2", seed=seed)
     if scale == "paper":
@@ -80,6 +80,6 @@ def training(one: Condition, seed: int, scale: str) -> Training:
 
 
 def condition_of(config: Config, scale: str) -> str:
-    """Which condition a run is of."""
+    """The condition of a run."""
     seed, identity = config.training.seed, config.identity
     return next(name for name in CONDITIONS if cell(name, seed, scale).identity == identity)

@@ -1,4 +1,4 @@
-"""Two hops: the middle by its definition, what is looked at in answers that are known, both sides of claims."""
+"""Two hops: the middle by its definition, measurements on known answers, and both sides of claims."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_middle_is_what_follows_the_query_and_the_end_what_follows_that(offi
 
 
 def test_only_what_is_asked_differs():
-    """Sequences and ends are the same; so is the identity of a task that asks for the end alone."""
+    """Sequences and ends are the same, and so is the identity of a task that asks for the end alone."""
     alone, both = TwoHop(), TwoHop(every_hop=True)
     one, other = alone.sample(100, 0), both.sample(100, 0)
     assert torch.equal(one.inputs, other.inputs) and torch.equal(one.targets[..., 0], other.targets[..., 1])
@@ -43,7 +43,7 @@ def test_only_what_is_asked_differs():
 
 
 def test_masses_of_answers_that_are_known():
-    """A model that is sure of the end; one that guesses among ends; one that names middles; one that knows nothing."""
+    """A model that is certain of the end, one that guesses among ends, one that names middles, and an untrained one."""
     task = TwoHop()
     batch = task.sample(200, 0)
     draw, sure = batch.draw, torch.nn.functional.one_hot(batch.targets[:, 0, 0], task.d_vocab).float()
