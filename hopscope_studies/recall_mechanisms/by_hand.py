@@ -58,7 +58,7 @@ def pairs(known: list[Fact]) -> list[tuple[str, str]]:
 
 
 def embed(model: Any, words: list[str], codes: torch.Tensor) -> None:
-    """A direction per word; all embeddings have the norm √3. Subjects are also read, weakly, where the head writes."""
+    """A direction per word; embeddings have the norm √3. Subjects are also read, weakly, where the head writes them."""
     embedding, read = model.model.embed_tokens.weight, model.lm_head.weight
     asked = [words.index(fact.subject) for fact in facts()]
     embedding[:, CONSTANT], embedding[:, OWN], embedding[:, OTHER] = 1, codes, 1

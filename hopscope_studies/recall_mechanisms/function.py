@@ -52,7 +52,7 @@ def of_others(one: Recall, layer: int, seed: int) -> Tensor:
 
 
 def design(prompts: Prompts, layer: int, heads: Sequence[Head]) -> Design:
-    """The regression of an MLP's output on subject, answer, topic heads and other inputs, fitted on the first half."""
+    """The regression of an MLP's output on subject, answer, topic heads and other inputs; fitted on the first half."""
     names = [SUBJECT, ANSWER, *(short(head) for head in heads), REST]
     return Design(
         names,

@@ -90,8 +90,7 @@ class Masks:
         return {name: heads for name, heads in self.sets.items() if name.startswith(wanted)}
 
     def measure(self, ask: Ask, found: Read) -> None:
-        """One question: the needle's log-probability, also with outputs at zero; plain text; and the model's own
-        answer."""
+        """One question: the needle's log-probability, also with outputs at zero; plain text; the free answer."""
         lens, begun = self.lens, found.begun
         self.found["log_p"].append(told(begun, ask.stem, ask.answer, self.sets, lens))
         self.found["zeroed"].append(told(begun, ask.stem, ask.answer, self.few, lens, zero=True))
