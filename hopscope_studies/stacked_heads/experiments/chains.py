@@ -44,7 +44,7 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether all are learnt, and whether more chains take longer.
 
-    To follow no chain costs 1 − 1/N. Solved is a fifteenth of that, which at N = 4 is the usual 0.05.
+    A guess that follows no chain has the loss 1 − 1/N. Solved is a fifteenth of that, which at N = 4 is the usual 0.05.
     """
     relative = table.assign(solved=table.loss < (1 - 1 / table.N) / 15)
     level = "a fifteenth of the guess 1 − 1/N"

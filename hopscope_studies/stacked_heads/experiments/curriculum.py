@@ -1,7 +1,7 @@
 """Is the implicit curriculum needed? D = 2 with and without it (Musat, ICLR 2025, section 7.2, at a smaller depth).
 
-The paper's figure 4 (left) compares D = 5 with and D = 3 without curriculum over 1 to 8 layers. This is its core at a
-size that two cores train in minutes: the same D = 2, the same model, nearest facts first, curriculum the only change.
+The paper's figure 4 (left) compares D = 5 with and D = 3 without curriculum over 1 to 8 layers. This is the comparison
+at a size that two cores train in minutes: D = 2, nearest facts first, with the curriculum as the only change.
 """
 
 from __future__ import annotations

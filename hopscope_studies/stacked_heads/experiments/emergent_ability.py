@@ -2,8 +2,8 @@
 
 Schaeffer et al. (2023) hold that abilities seem to emerge only under discontinuous measures. The paper answers that
 without its minimum number of layers no transformer can retrieve. So the mean squared error, which gives credit for
-every part of an answer, should fall at once there as layers are added, and stay where it was before. The runs, and how
-each ended, are those of `fig4` with curriculum.
+every part of an answer, should stay constant as layers are added and fall at the minimum. The runs, and how each ended,
+are those of `fig4` with curriculum.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def best(table: DataFrame) -> DataFrame:
-    """The lowest loss over seeds, by layers (rows) and hop (columns): what so many layers can do."""
+    """The lowest loss over seeds, by layers (rows) and hop (columns)."""
     return table.pivot_table(index="layers", columns="k", values="loss", aggfunc="min").sort_index()
 
 
@@ -61,7 +61,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """A step at the minimum, and none before it."""
+    """Whether the loss falls at the minimum depth, and not before."""
     lowest, least = best(table), table.groupby("k").least.first()
     shares, before = [], []
     for k in lowest.columns:

@@ -1,8 +1,8 @@
 """Which heads of a language model do one hop? (beyond Musat, section 4, which asks models and does not open them)
 
 The paper shows that large models retrieve, and finds stacked heads in small ones. `hopscope lm heads` opens
-SmolLM2-135M on the equations (docs/heads.md): scores of all heads, a minimal set of them, and what stacks on what. Here
-its report is judged, with questions of two seeds. Sections 4 and 8 are what it stands between.
+SmolLM2-135M on the equations (docs/heads.md) and reports scores of all heads, a minimal set of heads, and the
+connections between them. Here its report is judged, with questions of two seeds. The experiment links sections 4 and 8.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
 SEEDS = {"quick": 1, "cpu": 2, "paper": 5}
 REPORT = "heads.json"
 FEW = 0.05  # share of all heads (ours)
-IDLE = 0.2  # of the metric, that sets which do not do the hop may keep (ours)
+IDLE = 0.2  # share of the metric that sets without the hop may keep (ours)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
 
 
 def rows_of(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What claims and figure need of a report."""
+    """The rows of a report, for claims and figure."""
     hop, ablation, found = report["hop"], report["ablation"], report["minimal"]
     yield {"kind": "hop", "name": "accuracy", "value": hop["accuracy"], "low": hop["low"], "high": hop["high"]}
     yield {"kind": "hop", "name": "chance", "value": hop["chance"]}
@@ -101,7 +101,7 @@ def kept(name: str, found: Mapping[str, float]) -> dict[str, Any]:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: the loss on repeated tokens without heads. Right: how much of the hop is kept by which."""
+    """Left: the loss on repeated tokens without some heads. Right: the share of the hop that sets of heads keep."""
     shown = picture(9.2, 3.4)
     for ax, kind, title in zip(
         shown.subplots(1, 2),
@@ -131,12 +131,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> Any:
-    """One number of every run, by run; of several the greatest."""
+    """A number of every run, by run; the greatest if there are several."""
     return table[(table.kind == kind) & (table.name == name)].groupby("run")[column].max()
 
 
 def about_scores(table: DataFrame) -> Iterator[Claim]:
-    """What the model can do, and what its induction heads are worth."""
+    """Whether the model does one hop, and whether its induction heads matter."""
     yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
         f"{names(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
@@ -156,7 +156,7 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_set(table: DataFrame) -> Iterator[Claim]:
-    """The heads that do the hop, against others."""
+    """The heads that do the hop, compared with others."""
     size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
     yield Evidence(table, "beyond (8.2)").claim(
@@ -195,7 +195,7 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_stack(table: DataFrame) -> Iterator[Claim]:
-    """Whether heads stack as theory wants them to."""
+    """Whether heads stack as deep as theory requires."""
     induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
     yield Evidence(table, "beyond (8.2, i)").claim(

@@ -1,4 +1,4 @@
-"""Does it matter in which order the facts stand? (Musat, ICLR 2025, sections 3.1 and 6, which differ; docs/fidelity.md)
+"""Does the order of the facts matter? (Musat, ICLR 2025, sections 3.1 and 6, which differ; docs/fidelity.md)
 
 Section 3.1 and appendix A list the deepest facts first; section 6's interleaving, programmed the natural way, the
 nearest first. The packaged run's model and recipe with both, and with an order drawn anew for each sequence.
@@ -46,7 +46,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Nearest first is learnt; deepest first stays at the guess, though theory gives it no more layers to climb."""
+    """Whether nearest first is learnt and deepest first is not, though in theory both need equally many layers."""
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
     yield Evidence(near, "beyond (6)").claim(
         "nearest_first_is_learnt",
