@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.theory import memories
 
 
 @dataclass(frozen=True)
-class Lemma(Work):
+class Lemma(Report):
     """The gradient as a sum of outer products against autograd's, in float64, for a matrix alone and between layers."""
 
     label = "lemma"
+    file = "errors.json"
 
     n: int = setting(24, "inputs")
     n_classes: int = setting(10, "outputs")
     d: int = setting(12, "width")
     seed: int = setting(0, "of embeddings, weights and distribution")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / "errors.json", {"one matrix": self.shallow(), "among layers": self.deep()})
+    def report(self) -> dict[str, Any]:
+        return {"one matrix": self.shallow(), "among layers": self.deep()}
 
     def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
         """Inputs, outputs, and their joint distribution, with noisy answers and inputs of unequal frequency."""
