@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.models.base import Model
 from hopscope.tasks.base import Batch
 from hopscope_studies.sequential_functions.construction import descent_by_hand
@@ -32,10 +30,11 @@ def model_errors(model: Model, batch: Batch) -> list[float]:
 
 
 @dataclass(frozen=True)
-class References(Work):
+class References(Report):
     """Errors by place of every prediction without training, and of one step of descent as a network."""
 
     label = "references"
+    file = "errors.json"
 
     d_x: int = setting(3, "components of x and y")
     length: int = setting(14, "number of x")
@@ -49,20 +48,21 @@ class References(Work):
         """The task of the sequences."""
         return SelfGenerated(d_x=self.d_x, length=self.length, noise=self.noise, replaced=self.replaced)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> dict[str, Any]:
         batch = sequences(self.task, self.size, self.seed)
         by_hand = model_errors(descent_by_hand(self.task, best_rate(self.task)), batch)
-        write_json(folder / "errors.json", errors(self.task, batch) | {"one step by hand": by_hand})
+        return errors(self.task, batch) | {"one step by hand": by_hand}
 
 
 @dataclass(frozen=True)
-class Source(Work):
+class Source(Report):
     """Errors by place on the source's own sequences."""
 
     label = "source"
+    file = "errors.json"
 
     size: int = setting(400, "sequences")
     seed: int = setting(0, "of the sequences")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / "errors.json", source_errors(self.size, self.seed))
+    def report(self) -> dict[str, Any]:
+        return source_errors(self.size, self.seed)
