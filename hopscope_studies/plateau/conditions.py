@@ -68,9 +68,9 @@ class Conditions:
 
 
 @styled
-def conditions_figure(table: DataFrame, named: Mapping[str, Changes]) -> Figure:
+def figure(table: DataFrame) -> Figure:
     """A row per condition. Left: when each hop was learnt, one mark per seed. Right: the join, from start to end."""
-    there = [name for name in named if (table.condition == name).any()]
+    there = list(dict.fromkeys(table.condition))
     shown = picture(10.5, 1.1 + (0.27 if len(there) > MANY else 0.33) * len(there))
     left, right = shown.subplots(1, 2, sharey=True, width_ratios=[1.7, 1])
     ends = endings(table)

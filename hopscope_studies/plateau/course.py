@@ -78,7 +78,6 @@ def endings(table: DataFrame) -> DataFrame:
     ordered = table.sort_values("step", kind="stable")
     last = ordered.groupby(["run", "hop"], sort=False).last().reset_index()
     last["joined_start"] = last.run.map(ordered.groupby("run").joined.first())
-    last["joined_least"] = last.run.map(ordered.groupby("run").joined.min())
     return last
 
 

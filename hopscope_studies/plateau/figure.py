@@ -21,7 +21,7 @@ ORDERS = {"deepest_first": "deepest first", "shuffled": "shuffled", "nearest_fir
 
 
 @styled
-def plateau_figure(table: DataFrame) -> Figure:
+def figure(table: DataFrame) -> Figure:
     """Top: losses and both attentions over training, per start. Bottom: phase portrait, law, and share that learns."""
     shown = picture(11.5, 9.0)
     above, below = shown.subfigures(2, 1, height_ratios=[1.25, 1]).tolist()  # type: ignore[union-attr]
@@ -69,16 +69,9 @@ def draw_portrait(ax: Axes, table: DataFrame) -> None:
     starts = sorted(first.start.unique())
     for index, start in enumerate(starts):
         part = first[first.start == start]
-        for number, (_, run) in enumerate(part.groupby("run")):
-            ax.plot(
-                run.joined,
-                run.look_up,
-                color=colour(index),
-                lw=0.9,
-                alpha=0.8,
-                label="_" if number else f"b = {start:g}",
-            )
-            ax.plot(run.joined.iloc[0], run.look_up.iloc[0], "o", color=colour(index), ms=3)
+        run_lines(ax, part, "look_up", "joined", color=colour(index), label=f"b = {start:g}", lw=0.9, alpha=0.8)
+        begun = part.groupby("run").first()
+        ax.plot(begun.joined, begun.look_up, "o", color=colour(index), ms=3)
     ax.set_yscale("log")
     ax.set_xlabel("join attention")
     ax.set_ylabel("look-up attention")

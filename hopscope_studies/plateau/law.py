@@ -38,7 +38,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """All claims of one scale, on cells with D = 3, deepest first and one head."""
     small = table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1)]
     yield from threshold_claims(small)
-    yield from factor_claims(endings(small) if len(small) else small.assign(joined_start=[], joined_least=[]))
+    yield from factor_claims(endings(small) if len(small) else small.assign(joined_start=[]))
     yield the_law(small)
     yield from theory_claims(central(table), table)
 
@@ -192,8 +192,9 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
         "predicted threshold",
         also=[bound("predicted threshold", edge, above=never), bound("predicted threshold", edge, below=always)],
     )
-    held = [start for start in (theory.seen if theory else {}) if start not in FIT and theory_told(theory, start)]
-    ratios = [theory.predicted(start) / theory.seen[start].learnt for start in held] if theory else []
+    learnt = {start: seen.learnt for start, seen in theory.seen.items()} if theory else {}
+    held = [start for start, step in learnt.items() if start not in FIT and math.isfinite(step)]
+    ratios = [theory.predicted(start) / learnt[start] for start in held] if theory else []
     told = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
     yield Evidence(table[table.start.isin(held)], "beyond", among=among).claim(
         "the_model_predicts_the_times",
@@ -215,8 +216,3 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
             bound(f"share of runs with b = {FIT[0]:g} that learn x1", float(share.get(FIT[0], math.nan)), at_most=0),
         ],
     )
-
-
-def theory_told(theory: Theory | None, start: float) -> bool:
-    """Whether most runs with a start learnt x1."""
-    return theory is not None and math.isfinite(theory.seen[start].learnt)

@@ -12,17 +12,16 @@ b = 0, 1, 2, 4 at D = 2, 3, 5 in three orders, with and without MLP, 1 and 8 hea
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
-from hopscope_studies.plateau import law
 from hopscope_studies.plateau.cells import bias, cell, start_of
 from hopscope_studies.plateau.course import courses_of
-from hopscope_studies.plateau.figure import plateau_figure
+from hopscope_studies.plateau.figure import figure as figure
+from hopscope_studies.plateau.law import claims as claims, is_central
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 10_500, "paper": 3_000_000}
@@ -50,13 +49,10 @@ def runs(scale: str) -> Iterator[Config]:
 
 def long_cells(seed: int) -> Iterator[Config]:
     """The cells of one seed, listed before any was trained, the cheap and central ones first."""
-    for heads in (1, 8):
-        for mlp in (False, True):
-            for hops, layers in LAYERS.items():
-                for order in ORDERS:
-                    for start in STARTS["long"]:
-                        model = {"n_layers": layers, "n_heads": heads, "mlp": mlp, **bias(start)}
-                        yield cell({"task": {"n_hops": hops, "order": order}, "model": model}, seed)
+    every = product((1, 8), (False, True), LAYERS.items(), ORDERS, STARTS["long"])
+    for heads, mlp, (hops, layers), order, start in every:
+        model = {"n_layers": layers, "n_heads": heads, "mlp": mlp, **bias(start)}
+        yield cell({"task": {"n_hops": hops, "order": order}, "model": model}, seed)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -68,14 +64,4 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         "heads": lambda config: config.model.n_heads,
         "mlp": lambda config: config.model.mlp,
     }
-    return courses_of(runs, whole=lambda config: scale != "long" or law.is_central(config), **columns)
-
-
-def figure(table: DataFrame) -> Figure:
-    """Loss and attention side by side, the law, and the two factors."""
-    return plateau_figure(table)
-
-
-def claims(table: DataFrame) -> Iterator[Claim]:
-    """The threshold, unlearning and the law, and the predictions of the two-factor model."""
-    yield from law.claims(table)
+    return courses_of(runs, whole=lambda config: scale != "long" or is_central(config), **columns)

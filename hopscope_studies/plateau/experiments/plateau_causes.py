@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Unpack
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
+from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
 from hopscope_studies.plateau.course import endings, hop_times
 from hopscope_studies.plateau.law import theory_of
 from hopscope_studies.plateau.theory.fit import STRIDE
@@ -97,11 +96,6 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """The first and last step of each run; every step of released runs and of those that the theory is fitted to."""
     return conditions_of(runs, CAUSES, scale, whole=("released at 200", *STARTS))
-
-
-def figure(table: DataFrame) -> Figure:
-    """When each hop was learnt, and how the join changed, by condition."""
-    return conditions_figure(table, CAUSES)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

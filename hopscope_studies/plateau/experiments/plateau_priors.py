@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
@@ -17,7 +16,7 @@ from hopscope.experiments.judging import Claim, factor
 from hopscope.experiments.values import power_law
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
+from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
 from hopscope_studies.plateau.course import endings
 
 #: Seconds that each scale takes on two cores.
@@ -61,11 +60,6 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """The first and last step of each run."""
     return conditions_of(runs, PRIORS, scale)
-
-
-def figure(table: DataFrame) -> Figure:
-    """When each hop was learnt, and how the join changed, by prior."""
-    return conditions_figure(table, PRIORS)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
+from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 2400, "paper": 2_000_000}
@@ -56,11 +55,6 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """The first and last step of each run."""
     return conditions_of(runs, TRAPS, scale)
-
-
-def figure(table: DataFrame) -> Figure:
-    """When each hop was learnt, and how the join changed, by condition."""
-    return conditions_figure(table, TRAPS)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
