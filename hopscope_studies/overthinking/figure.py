@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 
 CHANCE = 1 / 3
@@ -49,9 +50,7 @@ def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
         ax.fill_between(rows.step, rows.low, rows.high, color=colour(index), alpha=0.12, lw=0)
     for index, kind in enumerate(SHOWN[:2]):
         rows = table[(table.part == "other words") & (table.kind == "lens") & (table.name == kind)]
-        for number, (_, run) in enumerate(rows.groupby("run")):
-            ax.plot(run.step, run.value, color=colour(index), lw=1, ls=":",
-                    label="other words" if index == number == 0 else "_")  # fmt: skip
+        run_lines(ax, rows, color=colour(index), label="_" if index else "other words", lw=1, alpha=1, ls=":")
     ax.axhline(CHANCE, color=GREY, lw=0.8, ls="--")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="layers read", ylabel="calibrated accuracy", ylim=(0, 1.03),

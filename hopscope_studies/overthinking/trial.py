@@ -7,7 +7,6 @@ the texts. The second half judges them. Intervals resample texts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,10 +21,9 @@ from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, 
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.estimates import Number, agreement, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
+from hopscope.language.readings.base import Watch
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
-
-Watch = Callable[[str], None]
 
 CHOSEN = 5  # heads silenced together (paper), or a quarter of all heads in models with fewer than twenty
 DRAWS = 10  # random sets of each kind; shuffles of the classes
