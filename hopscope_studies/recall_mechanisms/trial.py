@@ -8,7 +8,6 @@ likeliest.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from hopscope.core.environment import code_version
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.attention import Lens
+from hopscope.language.readings.base import Watch
 from hopscope_studies.recall_mechanisms.function import function
 from hopscope_studies.recall_mechanisms.instead import replaced
 from hopscope_studies.recall_mechanisms.known import counted
@@ -24,8 +24,6 @@ from hopscope_studies.recall_mechanisms.layers import by_layer, of_parts
 from hopscope_studies.recall_mechanisms.prompts import asks_of
 from hopscope_studies.recall_mechanisms.topic import sets_of, topic
 from hopscope_studies.recall_mechanisms.words import RELATIONS
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Trial(Settings):
     brief: bool = setting(False, "no head is changed")
 
 
-def trial(opened: Opened, settings: Trial, say: Say) -> dict[str, Any]:
+def trial(opened: Opened, settings: Trial, say: Watch) -> dict[str, Any]:
     """All measurements. Raises BadInput for a model or relations that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
