@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -41,31 +40,6 @@ class RetrievalStudy(Settings):
     brief: bool = setting(False, "scores alone; nothing is masked")
 
 
-@dataclass
-class Study:
-    """A model on asks.
-
-    Attributes:
-        lens: the model.
-        settings: how much is measured.
-        asked: all asks.
-        watch: told in words what is being done.
-    """
-
-    lens: Lens
-    settings: RetrievalStudy
-    asked: list[Ask]
-    watch: Watch
-
-    @cached_property
-    def ends(self) -> set[int]:
-        """Tokens that end an answer."""
-        return ends_of(self.lens.tokenizer, self.lens.model)
-
-    def read(self, ask: Ask) -> Read:
-        return read(self.lens, ask, self.ends)
-
-
 @dataclass(frozen=True)
 class Scores:
     """The scores on a set of questions.
@@ -93,16 +67,16 @@ def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> d
     """All measurements, as in retrieval.json. Raises BadInput for a model that does not fit."""
     began = time.monotonic()
     lens = Lens(opened)
-    study = Study(lens, settings, asks(lens.tokenizer, settings.seed, settings.count), watch)
+    asked, ends = asks(lens.tokenizer, settings.seed, settings.count), ends_of(lens.tokenizer, lens.model)
     with torch.no_grad():
         watch("scoring heads on repeated random tokens")
         induction = head_scores(lens, repeated_tokens(lens, settings.seed))[0]["induction"]
-        choosing = [ask for ask in study.asked if ask.needle % 2 == 0]
-        judging = [ask for ask in study.asked if ask.needle % 2 == 1]
-        watch(f"asking for {len(study.asked)} needles in hay")
-        first = Scores.of([study.read(ask) for ask in choosing])
-        masks = None if settings.brief else Masks(lens, study.ends, settings.seed, first.forced.mean(0), induction)
-        second = Scores.of([judged(study, ask, masks) for ask in judging])
+        choosing = [ask for ask in asked if ask.needle % 2 == 0]
+        judging = [ask for ask in asked if ask.needle % 2 == 1]
+        watch(f"asking for {len(asked)} needles in hay")
+        first = Scores.of([read(lens, ask, ends) for ask in choosing])
+        masks = None if settings.brief else Masks(lens, ends, settings.seed, first.forced.mean(0), induction)
+        second = Scores.of([judged(read(lens, ask, ends), ask, masks) for ask in judging])
     report = {
         "model": opened.name,
         "identity": opened.identity,
@@ -129,9 +103,8 @@ def protocol(settings: RetrievalStudy) -> dict[str, Any]:
     }
 
 
-def judged(study: Study, ask: Ask, masks: Masks | None) -> Read:
+def judged(found: Read, ask: Ask, masks: Masks | None) -> Read:
     """One question of the second half, with the effects of masking."""
-    found = study.read(ask)
     if masks is not None:
         masks.measure(ask, found)
     return found
