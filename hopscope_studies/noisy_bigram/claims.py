@@ -245,7 +245,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         above=0,
     )
     early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
-    share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
+    share_early, share_late = (float((part.mean() > whole.odds.mean()).mean()) for part in (early, late))
     first = madrid[~madrid.late]
     yield Evidence(madrid, "control").claim(
         "smollm2_late_layers_only",
@@ -257,8 +257,3 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         n=len(first),
         at_most=0,
     )
-
-
-def whole_odds(whole: DataFrame) -> float:
-    """The mean log-odds of the untruncated model."""
-    return float(numpy.log(whole.correct / whole.noise).mean())

@@ -21,7 +21,7 @@ SAMPLED = (
 
 
 @styled
-def noisy_bigram(table: DataFrame) -> Figure:
+def figure(table: DataFrame) -> Figure:
     """Top: samples and the paper's setting. Bottom: our setting and a language model.
 
     Args:
@@ -107,9 +107,9 @@ def samples(ax: Axes, rows: DataFrame) -> None:
 def curves(ax: Axes, rows: DataFrame) -> None:
     """Both probabilities over training, a line per run; dashes at α."""
     for index, alpha in enumerate(sorted(rows.alpha.unique())):
-        for _, run in rows[rows.alpha == alpha].groupby("run"):
-            ax.plot(run.step, run.noise, color=colour(index), lw=1.0, alpha=0.8)
-            ax.plot(run.step, run.correct, color=colour(index), lw=1.0, alpha=0.8, ls=":")
+        for column, style in (("noise", "-"), ("correct", ":")):
+            part = rows[rows.alpha == alpha]
+            run_lines(ax, part, column, color=colour(index), label="_", lw=1.0, alpha=0.8, ls=style)
         ax.axhline(alpha, color=colour(index), lw=0.7, ls="--", zorder=0, label=f"α = {alpha:g}")
     ax.set(xlabel="optimizer steps", ylim=(0, 1), title="Even tokens: p(noise) solid, p(correct) dotted")
     ax.legend(loc="upper right")
@@ -124,9 +124,9 @@ def shares(ax: Axes, rows: DataFrame) -> None:
     rows = rows[(rows.layers != "early") & (rows.alpha == alpha)]
     names = [name for name in NAMES if (rows.trains == name).any()]
     for index, name in enumerate(names):
-        for place, (_, run) in enumerate(rows[rows.trains == name].sort_values("share").groupby("run", sort=False)):
-            label = "_" if place else NAMES[name]
-            ax.plot(run.share, run.margin, color=colour(index), marker="o", ms=3, lw=1.0, alpha=0.8, label=label)
+        part = rows[rows.trains == name].sort_values("share")
+        how = {"color": colour(index), "label": NAMES[name], "lw": 1.0, "alpha": 0.8}
+        run_lines(ax, part, "margin", "share", marker="o", ms=3, **how)
     ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
     ax.set(xlabel="kept share of the rank (0: removed)", title="Even tokens: log p(correct) − log p(noise)")
     ax.legend(loc="best")

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
@@ -27,17 +26,13 @@ from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
-from hopscope.measures.base import Observation
 from hopscope.models import Architecture, Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope_studies.noisy_bigram.claims import claims as claims
-from hopscope_studies.noisy_bigram.drawing.noisy_bigram import noisy_bigram
-from hopscope_studies.noisy_bigram.measures.global_association import global_association
-from hopscope_studies.noisy_bigram.measures.in_context_recall import in_context_recall
-from hopscope_studies.noisy_bigram.measures.recall_margin import recall_margin
+from hopscope_studies.noisy_bigram.drawing.noisy_bigram import figure as figure
 from hopscope_studies.noisy_bigram.models.frozen_embeddings import FrozenEmbeddings
-from hopscope_studies.noisy_bigram.official import rows_of_official
+from hopscope_studies.noisy_bigram.official import answers, rows_of_official
 from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 from hopscope_studies.noisy_bigram.work import Sampled, Truncated, rows_of
@@ -181,15 +176,3 @@ def truncations(model: Transformer, batch: Batch, shares: Iterable[float]) -> It
         for share in shares:
             with laser([layer], share):
                 yield {"layers": name, "share": share, **answers(observe(model, batch))}
-
-
-def answers(seen: Observation) -> dict[str, float]:
-    """Both probabilities, the margin, and how often the correct token is the likeliest of all."""
-    likeliest = seen.outputs[:, 0].argmax(-1)
-    top = float((likeliest == seen.batch.draw["correct"][:, 0]).float().mean())
-    return {**in_context_recall(seen), **global_association(seen), **recall_margin(seen), "top": top}
-
-
-def figure(table: DataFrame) -> Figure:
-    """Samples, training, truncation, and SmolLM2 by layer."""
-    return noisy_bigram(table)
