@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, PALETTE, name_rows, picture, styled
 from hopscope.experiments.variants import seeds_of
 from hopscope_studies.real_hop.language.picture import Shown, draw_hop
@@ -81,28 +82,18 @@ def draw_kept(ax: Axes, rows: DataFrame) -> None:
 
 def draw_deadline(ax: Axes, rows: DataFrame) -> None:
     """The metric if the first hop's answer is patched in before a layer, and the accuracy of probes there."""
+    handed = rows[rows.kind == "handed in: metric"].sort_values("step")
+    run_lines(ax, handed, color=PALETTE[0], label="answer, if it is handed in before", lw=1.6, alpha=1)
     for seed in seeds_of(rows):
-        one = rows[rows.seed == seed]
-        given = one[one.kind == "handed in: metric"].sort_values("step")
-        ax.plot(
-            given.step,
-            given.value,
-            color=PALETTE[0],
-            lw=1.6,
-            label="answer, if it is handed in before" if not seed else None,
-        )
+        one, given = rows[rows.seed == seed], handed[handed.seed == seed]
         ax.fill_between(given.step, given.low, given.high, color=PALETTE[0], alpha=0.12, lw=0)
         base = one[(one.kind == "answers: metric") & (one.name == "two hops")]
         ax.axhline(float(base.value.iloc[0]), color=GREY, lw=1, ls="--", label="answer, as it is" if not seed else None)
     ax.set_ylabel("logit difference (nats)", color=PALETTE[0])
     ax.set_xlabel("layer")
     other = ax.twinx()
-    for seed in seeds_of(rows):
-        probe = rows[(rows.seed == seed) & (rows.kind == "probe x_1") & rows.name.str.startswith("query")]
-        probe = probe.sort_values("step")
-        other.plot(
-            probe.step, probe.value, color=PALETTE[1], lw=1.2, label="it is there, by a probe" if not seed else None
-        )
+    probe = rows[(rows.kind == "probe x_1") & rows.name.str.startswith("query")].sort_values("step")
+    run_lines(other, probe, color=PALETTE[1], label="it is there, by a probe", lw=1.2, alpha=1)
     other.axhline(0.25, color=PALETTE[1], lw=0.8, ls=":")
     other.set_ylim(0, 1)
     other.set_ylabel("accuracy of the probe", color=PALETTE[1])
