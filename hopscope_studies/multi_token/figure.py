@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 
 LABELS = {
@@ -42,8 +43,7 @@ def medians(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title
     rows = table[(table.kind == "curve") & (table.name == name)]
     for asked, words in labels.items():
         part = rows[rows.asked == asked]
-        for _, run in part.groupby("run"):
-            ax.plot(run.step, run.value, color=colour(COLOURS[asked]), lw=0.5, alpha=0.35)
+        run_lines(ax, part, color=colour(COLOURS[asked]), label="_", lw=0.5, alpha=0.35)
         if len(part):
             middle = part.pivot_table(index="step", columns="run", values="value").ffill().median(axis=1)
             ax.plot(middle.index, middle, color=colour(COLOURS[asked]), lw=1.6, label=words)
