@@ -78,17 +78,8 @@ PARTS: dict[str, dict[str, Any]] = {
 WEIGHT_DECAY = 0.01
 
 #: The models of each part, with the number of seeds at `cpu`: 8 if speeds are compared.
-CELLS: dict[str, dict[str, int]] = {
-    "places": {
-        "experts": 5,
-        "many maps": 5,
-        "wide maps": 5,
-        "narrow maps": 5,
-        "wide experts": 5,
-        "widest maps": 5,
-    },
-    "induction": {"experts": 8, "many maps": 8, "wide maps": 8, "narrow maps": 8},
-}
+MODELS = ("experts", "many maps", "wide maps", "narrow maps", "wide experts", "widest maps")
+CELLS = {"places": dict.fromkeys(MODELS, 5), "induction": dict.fromkeys(MODELS[:4], 8)}
 
 
 def heads(model: str, size: Size) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pandas import DataFrame
 
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope_studies.switch_head.cells import MODELS
 
-MODELS = ("experts", "many maps", "wide maps", "narrow maps", "wide experts", "widest maps")
 COLOURS = {model: colour(index) for index, model in enumerate(MODELS)}
 
 
