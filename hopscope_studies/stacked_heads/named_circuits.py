@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import torch
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluator import Evaluator
@@ -21,6 +21,7 @@ from hopscope.emergence.onset import Onset, onset
 from hopscope.emergence.record import attention
 from hopscope.experiments.circuit_tables import UNSOLVED, circuit_of, named
 from hopscope.experiments.curves import endings_of
+from hopscope.experiments.judging import Bound, bound
 from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
@@ -28,6 +29,11 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.naming import joins_a_fact
 
 SEQUENCES = 32  # sequences for onsets: as many as the paper averages
+
+
+def all_have_one(found: Series, that: str = "that keeps the loss below 0.05") -> Bound:
+    """Whether every model has a circuit."""
+    return bound(f"models with a circuit {that}", found, of="share of", equals=1)
 
 
 def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:

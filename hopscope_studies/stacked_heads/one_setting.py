@@ -5,15 +5,33 @@ A setting that is a number is judged by rank correlation, with a permutation tes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 from pandas import DataFrame
 
+from hopscope.configuration.config import Config
 from hopscope.emergence.order import tau_b
 from hopscope.experiments.judging import Claim, Evidence, significant
+from hopscope.tasks.retrieval import Retrieval
 
 PERMUTATIONS = 2000
+NO_CHAIN = Retrieval().baselines["right step, no chain followed"]  # the loss of a guess among all chains
+#: Settings of a run by the names of their columns in tables.
+SETTINGS: dict[str, Callable[[Config], Any]] = {
+    "D": lambda config: config.task.as_dict()["n_hops"],
+    "N": lambda config: config.task.as_dict()["n_chains"],
+    "order": lambda config: config.task.as_dict()["order"],
+    "curriculum": lambda config: config.task.as_dict()["curriculum"],
+    "layers": lambda config: config.model.n_layers,
+    "heads": lambda config: config.model.n_heads,
+}
+
+
+def columns(*names: str) -> dict[str, Callable[[Config], Any]]:
+    """The functions that fill some columns of a table from a run's configuration."""
+    return {name: SETTINGS[name] for name in names}
 
 
 def share_solved(table: DataFrame, column: str) -> Any:

@@ -7,7 +7,7 @@ They are in `data/sentences.toml`, in our words and in the paper's order. Here t
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,20 +36,15 @@ class Sentence:
     number: int
     section: str
     says: str
-    claims: tuple[str, ...] = ()
-    settings: tuple[Mapping[str, Any], ...] = ()
+    claims: Sequence[str] = ()
+    settings: Sequence[Mapping[str, Any]] = ()
     not_judged: str = ""
 
 
 def sentences() -> list[Sentence]:
     """All sentences, in the paper's order."""
     listed = tomllib.loads(LISTED.read_text())["sentence"]
-    return [Sentence(**frozen(row)) for row in listed]
-
-
-def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A sentence's entries, lists as tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return [Sentence(**row) for row in listed]
 
 
 def differing(settings: Mapping[str, Any]) -> dict[str, Any]:

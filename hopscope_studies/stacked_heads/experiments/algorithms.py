@@ -27,6 +27,7 @@ from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import minimum_depth
+from hopscope_studies.stacked_heads.experiments.fig7 import moment
 from hopscope_studies.stacked_heads.experiments.minimum_depth import least
 from hopscope_studies.stacked_heads.named_circuits import parts_of
 
@@ -241,7 +242,8 @@ def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
 
 def later(paths: DataFrame, table: DataFrame) -> Claim:
     """Whether look-ahead emerges after the query's first read."""
-    waits = [first_of(part, "ahead") - first_of(part, "read") for _, part in paths.groupby("run") if ahead_in(part)]
+    both = [part for _, part in paths.groupby("run") if {"ahead", "read"} <= set(part.part)]
+    waits = [first_of(part, "ahead") - first_of(part, "read") for part in both]
     return Evidence(paths, "beyond (9.2)", among=table).claim(
         "look_ahead_comes_later",
         "With deepest facts first, a circuit's first merge of two facts emerges after the query's first read of a "
@@ -253,18 +255,6 @@ def later(paths: DataFrame, table: DataFrame) -> Claim:
     )
 
 
-def ahead_in(paths: DataFrame) -> bool:
-    """Whether a circuit has both parts."""
-    return {"ahead", "read"} <= set(paths.part)
-
-
 def first_of(paths: DataFrame, part: str) -> float:
     """The step at which the first path of a part emerged; −∞ if before training, ∞ if never."""
-    return min(step_of(Onset(**json.loads(text))) for text in paths.onset[paths.part == part])
-
-
-def step_of(emerged: Onset) -> float:
-    """An onset as a number, also if it is censored."""
-    return (
-        emerged.step if emerged.step is not None else {"already": -float("inf"), "never": float("inf")}[emerged.status]
-    )
+    return min(moment(Onset(**json.loads(text))) for text in paths.onset[paths.part == part])

@@ -15,24 +15,18 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
-from hopscope_studies.stacked_heads.experiments import fig5
+from hopscope_studies.stacked_heads.experiments.fig5 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
 
 FAINT = 0.02  # attention below which a map's entry is not kept
 SEEN = 0.5  # mean attention that is visible in a map (the paper's threshold of emergence, section 9.1)
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig5`."""
-    yield from fig5.runs(scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

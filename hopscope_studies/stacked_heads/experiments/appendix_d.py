@@ -11,25 +11,19 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import columns_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
-from hopscope_studies.stacked_heads.experiments import fig7
+from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
 COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
 EMERGED = 0.5  # paper, section 9.1
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig7`."""
-    yield from fig7.runs(scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

@@ -20,7 +20,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import NONE, prior_of
 from hopscope.experiments.tables import columns_of
 from hopscope.experiments.values import lags
@@ -28,6 +28,7 @@ from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
+from hopscope_studies.stacked_heads.named_circuits import all_have_one
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 20_000}
@@ -176,12 +177,5 @@ def circuit_found(paths: DataFrame) -> Claim:
         "loss by hand",
         n=len(solved),
         number="highest",
-        also=[
-            bound(
-                "models with a circuit that keeps it below the threshold",
-                solved.verdict == "circuit",
-                of="share of",
-                equals=1,
-            )
-        ],
+        also=[all_have_one(solved.verdict == "circuit", "that keeps it below the threshold")],
     )

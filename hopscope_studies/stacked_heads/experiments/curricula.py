@@ -19,7 +19,7 @@ from hopscope.experiments.curves import SOLVED, endings_of
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 170, "paper": 40_000}
@@ -35,14 +35,12 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop asked, as `endings_of` makes it; only the implicit curriculum asks all."""
-    return endings_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
+    return endings_of(runs, **columns("curriculum"))
 
 
 def figure(table: DataFrame) -> Figure:
     """How the last hop ended, and when it was learnt, by curriculum."""
-    return by_setting(
-        last_hops(table), "curriculum", "curriculum", Retrieval().baselines["right step, no chain followed"]
-    )
+    return by_setting(last_hops(table), "curriculum", "curriculum", NO_CHAIN)
 
 
 def last_hops(table: DataFrame) -> DataFrame:

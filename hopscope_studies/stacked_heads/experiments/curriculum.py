@@ -19,6 +19,7 @@ from hopscope.experiments.values import lags
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
@@ -44,7 +45,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training."""
-    return hop_curves_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
+    return hop_curves_of(runs, **columns("curriculum"))
 
 
 def figure(table: DataFrame) -> Figure:

@@ -17,8 +17,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig4
+from hopscope_studies.stacked_heads.experiments.fig4 import table as table
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}
@@ -29,11 +29,6 @@ GRADUAL = 0.1  # improvement of the loss, in all, that still counts as none (our
 def runs(scale: str) -> Iterator[Config]:
     """Those of `fig4` with curriculum."""
     yield from (config for config in fig4.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
-
-
-def table(runs: list[Run], scale: str) -> DataFrame:
-    """As that of `fig4`: how each run and hop ended, with layers and the least number of them."""
-    return fig4.table(runs, scale)
 
 
 def best(table: DataFrame) -> DataFrame:

@@ -27,6 +27,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 from hopscope_studies.stacked_heads.experiments import curriculum
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 3200, "paper": 400_000}
@@ -88,14 +89,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, prior, curriculum, D, order, heads, layers, hop, k (of x_k), loss, learnt (NaN: never
     below 0.5), least (the exact minimum depth of x_k).
     """
-    found = endings_of(
-        runs,
-        curriculum=lambda config: config.task.as_dict()["curriculum"],
-        D=lambda config: config.task.as_dict()["n_hops"],
-        order=lambda config: config.task.as_dict()["order"],
-        heads=lambda config: config.model.n_heads,
-        layers=lambda config: config.model.n_layers,
-    )
+    found = endings_of(runs, **columns("curriculum", "D", "order", "heads", "layers"))
     return found.assign(least=[least(*row) for row in zip(found.k, found.heads, found.order, strict=True)])
 
 

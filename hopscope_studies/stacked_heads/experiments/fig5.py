@@ -30,6 +30,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.schedules import redundancy
 from hopscope_studies.stacked_heads.circuit_shapes import first_joins_pairs, hop_by_hop, spare_heads, together
 from hopscope_studies.stacked_heads.experiments.fig7 import models_of
+from hopscope_studies.stacked_heads.named_circuits import all_have_one
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 1400, "paper": 40_000}
@@ -165,14 +166,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         solved.by_hand,
         "loss by hand",
         number="highest",
-        also=[
-            bound(
-                "models with a circuit that keeps the loss below 0.05",
-                solved.verdict == "circuit",
-                of="share of",
-                equals=1,
-            )
-        ],
+        also=[all_have_one(solved.verdict == "circuit")],
     )
     yield from about_heads(each[each.verdict == "circuit"], circuits, table)
     yield from about_removal(with_circuit, table)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration.config import Config
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset, onset
@@ -22,6 +21,7 @@ from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, Evidence, without_prior
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
+from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
@@ -29,11 +29,6 @@ SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
 #: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An #:
 #: untrained model is worse than a guess, so shares of the whole fall would include the time until it guesses.
 HIGH, LOW = 0.7, 0.1
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig7`."""
-    yield from fig7.runs(scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

@@ -31,6 +31,7 @@ from hopscope.experiments.values import lags
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, together
+from hopscope_studies.stacked_heads.named_circuits import all_have_one
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 700, "paper": 60_000}
@@ -150,14 +151,7 @@ def ablated(table: DataFrame) -> Claim:
         "loss by hand",
         n=len(solved),
         number="highest",
-        also=[
-            bound(
-                "models with a circuit that keeps the loss below 0.05",
-                solved.verdict.isin(["circuit", "partial"]),
-                of="share of",
-                equals=1,
-            )
-        ],
+        also=[all_have_one(solved.verdict.isin(["circuit", "partial"]))],
     )
 
 

@@ -19,8 +19,7 @@ from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
-from hopscope_studies.stacked_heads.one_setting import grows_with, somebody_solves
+from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns, grows_with, somebody_solves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 200, "paper": 20_000}
@@ -36,14 +35,12 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with heads."""
-    return endings_of(runs, heads=lambda config: config.model.n_heads)
+    return endings_of(runs, **columns("heads"))
 
 
 def figure(table: DataFrame) -> Figure:
     """How hops ended, and when they were learnt, by heads."""
-    return by_setting(
-        table, "heads", "heads per layer (d_model the same)", Retrieval().baselines["right step, no chain followed"]
-    )
+    return by_setting(table, "heads", "heads per layer (d_model the same)", NO_CHAIN)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

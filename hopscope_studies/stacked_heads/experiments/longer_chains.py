@@ -18,6 +18,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
 from hopscope.experiments.judging import Bound, Claim, Evidence, bound
@@ -25,6 +26,7 @@ from hopscope.experiments.priors import NONE
 from hopscope.experiments.values import lags, power_law
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "long": 3600, "paper": 400_000}
@@ -67,12 +69,7 @@ def prior(hops: int) -> str:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training, with D, the steps that were declared, order of the facts and prior."""
-    return hop_curves_of(
-        runs,
-        D=lambda config: config.task.as_dict()["n_hops"],
-        steps=lambda config: config.training.steps,
-        order=lambda config: config.task.as_dict()["order"],
-    )
+    return hop_curves_of(runs, steps=lambda config: config.training.steps, **columns("D", "order"))
 
 
 @styled
@@ -83,9 +80,7 @@ def figure(table: DataFrame) -> Figure:
     times = learning_times(table)
     for index, hops in enumerate(sorted(set(table.D.astype(int)))):
         last = table[(hops == table.D) & (table.hop == f"x{hops}")]
-        for place, (_, curve) in enumerate(last.groupby("run")):
-            label = "_" if place else f"D = {hops}"
-            left.plot(curve.step, curve.hop_loss, color=colour(index), lw=1.4, label=label)
+        run_lines(left, last, "hop_loss", color=colour(index), label=f"D = {hops}", lw=1.4, alpha=1)
     for index, (name, label) in enumerate((("first", "first hop"), ("last", "last hop"))):
         there = times[times[name].notna()]
         right.plot(there.D, there[name], ls="", marker="o", ms=5, color=colour(index), label=label)

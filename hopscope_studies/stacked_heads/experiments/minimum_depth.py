@@ -25,6 +25,7 @@ from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth, paper_bound
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 2600, "paper": 60_000}
@@ -73,12 +74,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: those of `endings_of`; D, layers, order, prior; least (the exact minimum depth of D hops), least_k (of the
     hop), paper_bound (of D hops).
     """
-    found = endings_of(
-        runs,
-        D=lambda config: config.task.as_dict()["n_hops"],
-        layers=lambda config: config.model.n_layers,
-        order=lambda config: config.task.as_dict()["order"],
-    )
+    found = endings_of(runs, **columns("D", "layers", "order"))
     return found.assign(least=found.D.map(least), least_k=found.k.map(least), paper_bound=found.D.map(paper_bound))
 
 

@@ -17,9 +17,8 @@ from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
-from hopscope_studies.stacked_heads.one_setting import share_solved
+from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns, share_solved
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 130, "paper": 15_000}
@@ -35,14 +34,12 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with order and layers."""
-    return endings_of(
-        runs, order=lambda config: config.task.as_dict()["order"], layers=lambda config: config.model.n_layers
-    )
+    return endings_of(runs, **columns("order", "layers"))
 
 
 def figure(table: DataFrame) -> Figure:
     """How hops ended, and when they were learnt, by order."""
-    return by_setting(table, "order", "order of the facts", Retrieval().baselines["right step, no chain followed"])
+    return by_setting(table, "order", "order of the facts", NO_CHAIN)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -14,7 +14,6 @@ import numpy
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
@@ -22,7 +21,7 @@ from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
-from hopscope_studies.stacked_heads.experiments import fig7
+from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
@@ -30,11 +29,6 @@ COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
 MATTERS = 0.1  # a hop uses a path if silencing it adds more than this to the hop's loss (ours)
 SLIGHT = 0.25  # largest change of a mean attention that counts as slight (ours)
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig7`."""
-    yield from fig7.runs(scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
