@@ -51,12 +51,11 @@ TRAINING = Training(batch=128, lr=2e-3, weight_decay=1e-4, log_every=10, val_siz
 def cells(scale: str) -> Iterator[Config]:
     """All conditions, seed by seed, so that a spent budget leaves whole seeds; at `quick` one run of each."""
     for seed in range(SEEDS[scale]):
-        yield from (cell(name, seed, scale) for name in CONDITIONS)
+        yield from (cell(one, seed, scale) for one in CONDITIONS.values())
 
 
-def cell(name: str, seed: int, scale: str = "cpu") -> Config:
+def cell(one: Condition, seed: int, scale: str = "cpu") -> Config:
     """One run; `paper` has the authors' width, batch, rate and steps (scripts/train-3-layer-tf.sh)."""
-    one = CONDITIONS[name]
     official = {} if one.distractors else {"n_pairs": 10, "n_chains": 5, "fewest": 5}
     shape = Architecture(
         n_layers=one.layers,
@@ -77,9 +76,3 @@ def training(one: Condition, seed: int, scale: str) -> Training:
     if scale == "paper":
         return TRAINING.but(steps=10_000, batch=512, lr=3e-4, checkpoints="100", seed=seed)
     return TRAINING.but(steps=one.steps, checkpoints="50", seed=seed)
-
-
-def condition_of(config: Config, scale: str) -> str:
-    """The condition of a run."""
-    seed, identity = config.training.seed, config.identity
-    return next(name for name in CONDITIONS if cell(name, seed, scale).identity == identity)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from hopscope.experiments.curves import crossing
+from hopscope.experiments.curves import first_below
 from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop.cells import CONDITIONS
@@ -85,14 +85,9 @@ def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: fl
     )
 
 
-def learnt(rows: DataFrame, below: float = LEARNT) -> dict[int, float]:
+def learnt(rows: DataFrame, below: float = LEARNT) -> Series:
     """The step at which a loss first fell below a bound, by seed; ∞: never."""
-    found = {}
-    for _, part in rows.groupby("seed"):
-        run = part.sort_values("step")
-        step = crossing(run.step.tolist(), run.value.tolist(), below)
-        found[int(run.seed.iloc[0])] = math.inf if math.isnan(step) else step
-    return found
+    return first_below(rows.rename(columns={"value": "hop_loss"}), below, "seed").droplevel("hop").fillna(math.inf)
 
 
 def middle_first(table: DataFrame) -> Claim:
@@ -100,7 +95,7 @@ def middle_first(table: DataFrame) -> Claim:
     lags, rows = [], table[table.condition.isin(("prior", "KV shift", "distractors"))]
     for condition in ("prior", "KV shift", "distractors"):
         first, second = (learnt(curve(table, condition, hop)) for hop in ("x1", "x2"))
-        lags += [second[seed] - first[seed] for seed in second if second[seed] < math.inf]
+        lags += (second - first)[second < math.inf].tolist()
     return Evidence(rows, "beyond", among=table).claim(
         "the_middle_comes_first",
         f"The middle of a chain is learnt before its end, in every run that learns both ({len(lags)} runs).",
@@ -117,7 +112,7 @@ def abrupt(table: DataFrame) -> Claim:
     falls = []
     for condition in ("prior", "KV shift"):
         high, low = (learnt(curve(table, condition), level) for level in (STALLED, 0.3))
-        falls += [low[seed] - high[seed] for seed in high if low[seed] < math.inf]
+        falls += (low - high)[low < math.inf].tolist()
     return Evidence(rows, "3", among=table).claim(
         "it_is_abrupt",
         f"If two hops are learnt, the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "

@@ -17,12 +17,12 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
+from hopscope.experiments import long_table
 from hopscope.experiments.circuit_tables import circuit_numbers
-from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.two_hop import TwoHop
-from hopscope_studies.two_hop.cells import cells, condition_of
+from hopscope_studies.two_hop.cells import CONDITIONS, cell, cells
 from hopscope_studies.two_hop.claims import claims as claims
 from hopscope_studies.two_hop.figure import figure as figure
 
@@ -45,12 +45,12 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     probability of the right end, the other ends and the middles (name, value). `right`: at the end, the share of right
     answers x2 by number of chains (chains, value). `circuit`: accepted, paths, and losses by name of the circuit.
     """
+    name_of = long_table.namer(CONDITIONS, cell, scale)
     rows: list[dict[str, Any]] = []
     for run in runs:
-        condition = condition_of(run.config, scale)
-        about = columns_of(run) | {"condition": condition}
+        about = long_table.about(run, name_of)
         rows += [about | row for row in (*curves(run), *looked_at(run, scale))]
-        if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED_IN:
+        if run.config.training.seed < CIRCUITS[scale] and about["condition"] in SEARCHED_IN:
             rows.append(about | {"kind": "circuit", "step": run.steps[-1], **circuit_numbers(run, scale)})
     return DataFrame(rows)
 

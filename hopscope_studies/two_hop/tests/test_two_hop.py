@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hopscope.configuration.config import Config
+from hopscope.experiments.long_table import namer
 from hopscope.experiments.results import claim_ids
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop import cells
@@ -64,11 +65,11 @@ def test_masses_of_answers_that_are_known():
 def test_every_run_knows_its_condition():
     for scale in ("quick", "cpu"):
         for name in cells.CONDITIONS:
-            assert cells.condition_of(cells.cell(name, 2, scale), scale) == name
+            assert namer(cells.CONDITIONS, cells.cell, scale)(cells.cell(cells.CONDITIONS[name], 2, scale)) == name
 
 
 def test_the_official_setting():
-    config = cells.cell("end alone", 0, "paper")
+    config = cells.cell(cells.CONDITIONS["end alone"], 0, "paper")
     assert (config.task.n_pairs, config.task.n_chains, config.task.fewest) == (10, 5, 5)
     assert (config.training.steps, config.training.batch, config.training.lr) == (10_000, 512, 3e-4)
 
@@ -125,5 +126,5 @@ def test_claims_fail_of_what_contradicts_them():
 def test_when_a_loss_went_below():
     table = made(GOOD, "early", 1.0)
     rows = table[(table.kind == "loss") & (table.condition == "prior") & (table.hop == "x2")]
-    assert learnt(rows) == pytest.approx(dict.fromkeys((0, 1), 300 + 100 * (1.6 - GUESS / 2) / 1.5))
-    assert set(learnt(rows, 0.01).values()) == {math.inf}
+    assert learnt(rows).to_dict() == pytest.approx(dict.fromkeys((0, 1), 300 + 100 * (1.6 - GUESS / 2) / 1.5))
+    assert set(learnt(rows, 0.01)) == {math.inf}
