@@ -13,13 +13,13 @@ from hopscope.experiments.values import power_law
 
 LEMMA, CAPACITY = "Bietti et al. (2023), lemma 1", "Nichani et al. (2024), 4"
 EXACT = 1e-10
-WIDE = 32  # narrower, two random directions overlap too much for a law
-#: Memory and answers: what grows as a power of the parameters, and the published constant.
+WIDE = 32  # in narrower matrices two random directions overlap too much for a law
+#: By memory and number of answers: whether N log N is proportional to the parameters (else N), and the constant.
 LAWS = {("linear", 0): (True, 1 / 1.3), ("mlp", 0): (True, 1 / 0.35), ("mlp", 32): (False, 1 / 1.2)}
 
 
 def searches(table: DataFrame, memory: str, n_classes: int = 0) -> DataFrame:
-    """A row per finished search of one kind of memory, with `law`: what should grow as its parameters do."""
+    """A row per finished search of a kind of memory; `law` should be proportional to the number of parameters."""
     kind = (table.kind == "capacity") & (table.memory == memory) & (table.n_classes == n_classes)
     found = table[kind].drop_duplicates("run").assign(law=lambda rows: rows.capacity)
     if LAWS.get((memory, n_classes), (True, 0))[0]:
@@ -28,7 +28,7 @@ def searches(table: DataFrame, memory: str, n_classes: int = 0) -> DataFrame:
 
 
 def overlapping(table: DataFrame) -> DataFrame:
-    """Recall at every overlap, of width and number of pairs alike."""
+    """Recall at every overlap, with as many pairs as dimensions."""
     rows = table[table.kind == "recall"]
     d = rows[rows.overlap > 0].d.max()
     same = (rows.d == d) & (rows.n == d) & (rows.orthonormal == False)  # noqa: E712 (a column)
@@ -36,7 +36,7 @@ def overlapping(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The lemma, one step, the laws, overlap."""
+    """The claims on the lemma, one gradient step, the laws of capacity, and overlap."""
     yield from lemma_claims(table)
     yield from recall_claims(table)
     yield from capacity_claims(table)
@@ -66,7 +66,7 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def recall_claims(table: DataFrame) -> Iterator[Claim]:
-    """What is written in one go."""
+    """What memories recall that are written without training."""
     written = table[(table.kind == "recall") & (table.overlap == 0)]
     one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
     yield Evidence(one, LEMMA, source="Bietti's talk: near-perfect", among=written).claim(
@@ -98,7 +98,7 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def capacity_claims(table: DataFrame) -> Iterator[Claim]:
-    """Laws with their fitted exponents and constants."""
+    """The laws of capacity, with fitted exponents and constants."""
     outer, linear = searches(table, "outer_product"), searches(table, "linear")
     wide = outer[outer.d >= WIDE]
     yield Evidence(wide, CAPACITY).claim(
@@ -123,7 +123,7 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) -> Claim:
-    """Whether N log N (or N) is a constant times the parameters, and whether the constant is the published one."""
+    """Whether N log N (or N) is proportional to the parameters, with the published constant."""
     _, exponent = power_law(found["size"], found.law)
     shares = (found.law / found["size"]).dropna()
     ratio = float(numpy.exp(numpy.log(shares).mean())) / constant
@@ -143,7 +143,7 @@ def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) 
 
 
 def overlap_claims(table: DataFrame) -> Iterator[Claim]:
-    """Embeddings that share a part."""
+    """What overlapping embeddings cost."""
     rows = overlapping(table)
     most = rows[rows.overlap == rows.overlap.max()]
     kinds: tuple[tuple[str, str, str, Limit], ...] = (

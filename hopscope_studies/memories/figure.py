@@ -15,7 +15,7 @@ LOADS = (0.25, 0.5, 1, 2, 4)  # pairs per width of the recall curves
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Recall curves, capacities of matrices, of MLPs, and what overlap costs."""
+    """Recall curves, capacities of matrices and of MLPs, and the cost of overlap."""
     shown = picture(10.0, 7.4)
     curves, matrices, mlps, overlap = shown.subplots(2, 2).flatten()
     recall_curves(curves, table)
@@ -38,7 +38,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def recall_curves(ax: Axes, table: DataFrame) -> None:
-    """Recall of outer products over n / d, dots; what is expected, lines."""
+    """Recall of outer products over n / d (dots), and its expected value (lines)."""
     rows = table[(table.kind == "recall") & (table.memory == "outer_product") & (table.overlap == 0)]
     for index, d in enumerate(sorted(rows.d.unique())):
         part = rows[rows.d == d]
@@ -55,7 +55,7 @@ def points(ax: Axes, found: DataFrame, tint: str, label: str) -> None:
 
 
 def law_line(ax: Axes, found: DataFrame, constant: float, words: str, grows: bool, style: str = "--") -> None:
-    """The published law over the range of what was measured."""
+    """The published law over the measured range."""
     known = found.capacity.dropna()
     if len(known):
         n = numpy.geomspace(max(2.0, known.min() / 1.3), known.max() * 1.3, 50)
@@ -66,6 +66,6 @@ def overlap_panel(ax: Axes, table: DataFrame) -> None:
     """Recall by mean inner product of the embeddings."""
     for index, (memory, part) in enumerate(overlapping(table).groupby("memory")):
         means = part.groupby("overlap").recall.mean()
-        style = ("-o", "-s", "--^")[index]  # two of them may lie on each other
+        style = ("-o", "-s", "--^")[index]  # two of them may coincide
         ax.plot(means.index, means, style, ms=4, lw=1.2, color=colour(index), label=str(memory).replace("_", " "))
     ax.set(ylim=(0, 1.03), xlabel="mean inner product of two embeddings", ylabel="recall", title="d pairs that overlap")

@@ -1,37 +1,36 @@
-"""The lemma of `memories` checked: gradients are sums of outer products."""
+"""A check of the lemma of `memories`: gradients are sums of outer products."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.theory import memories
 
 
 @dataclass(frozen=True)
-class Lemma(Work):
-    """The gradient as a sum of outer products against autograd's, in float64, of one matrix and of one among layers."""
+class Lemma(Report):
+    """The gradient as a sum of outer products against autograd's, in float64, for a matrix alone and between layers."""
 
     label = "lemma"
+    file = "errors.json"
 
     n: int = setting(24, "inputs")
     n_classes: int = setting(10, "outputs")
     d: int = setting(12, "width")
     seed: int = setting(0, "of embeddings, weights and distribution")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / "errors.json", {"one matrix": self.shallow(), "among layers": self.deep()})
+    def report(self) -> dict[str, Any]:
+        return {"one matrix": self.shallow(), "among layers": self.deep()}
 
     def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
-        """Inputs, outputs, and a joint distribution with noise in the answers and inputs of unequal frequency."""
+        """Inputs, outputs, and their joint distribution, with noisy answers and inputs of unequal frequency."""
         random = generator(self.seed, "lemma")
         inputs = memories.random_rows(self.n, self.d, random).double()
         outputs = memories.random_rows(self.n_classes, self.d, random).double()
@@ -39,7 +38,7 @@ class Lemma(Work):
         return inputs, outputs, joint.flatten().softmax(0).view_as(joint), random
 
     def shallow(self) -> float:
-        """Greatest difference of any entry, at a random matrix."""
+        """The largest difference of any entry, for a random matrix."""
         inputs, outputs, joint, random = self.drawn()
         memory = torch.randn(self.d, self.d, generator=random, dtype=torch.float64, requires_grad=True)
         loss = memories.population_loss(memories.scores(memory, outputs, inputs), joint)
@@ -47,7 +46,7 @@ class Lemma(Work):
         return float((found - memories.gradient(memory.detach(), outputs, inputs, joint)).abs().max())
 
     def deep(self) -> float:
-        """The same for the middle one of three matrices with tanh and softplus between them."""
+        """The same for the middle matrix of three, with tanh and softplus between them."""
         inputs, outputs, joint, random = self.drawn()
         first, middle, last = torch.randn(3, self.d, self.d, generator=random, dtype=torch.float64)
         read = torch.tanh(inputs @ first.T)

@@ -1,4 +1,4 @@
-"""What `memories` does beside training: recall at given sizes, and searches of capacities."""
+"""The work of `memories` beside training: recall at given sizes, and searches for capacities."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch import Tensor
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
 from hopscope.experiments.capacity import ENOUGH, LOOKS, Search, best_recall
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.theory import memories
 from hopscope_studies.memories.models.associative_memory import MemoryArchitecture
 from hopscope_studies.memories.tasks.associations import Associations
 
 
 @dataclass(frozen=True)
-class Recall(Work):
-    """Recall of n pairs by a memory that is written down, not trained."""
+class Recall(Report):
+    """Recall of n pairs by a memory that is written without training."""
 
     label = "recall"
+    file = "recall.json"
 
     memory: str = setting("outer_product", "which", choices=("outer_product", "one_step", "pseudo_inverse", "random"))
     d: int = setting(64, "width")
@@ -34,18 +34,15 @@ class Recall(Work):
     orthonormal: bool = setting(False, "whether embeddings are orthonormal")
     seed: int = setting(0, "of the embeddings")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> dict[str, Any]:
         random = generator(self.seed, "embeddings", self.n)
         inputs, outputs = (self.embeddings(random) for _ in range(2))
         answers = torch.arange(self.n)
         memory = written(self.memory, inputs, outputs, answers, random)
-        write_json(
-            folder / "recall.json",
-            {
-                "recall": memories.recall(memories.scores(memory, outputs, inputs), answers),
-                "expected": memories.expected_recall(self.n, self.d),
-            },
-        )
+        return {
+            "recall": memories.recall(memories.scores(memory, outputs, inputs), answers),
+            "expected": memories.expected_recall(self.n, self.d),
+        }
 
     def embeddings(self, random: torch.Generator) -> Tensor:
         rows = memories.random_rows(self.n, self.d, random, self.overlap)
@@ -53,7 +50,7 @@ class Recall(Work):
 
 
 def written(kind: str, inputs: Tensor, outputs: Tensor, answers: Tensor, random: torch.Generator) -> Tensor:
-    """A memory that needs no training; `random` holds nothing."""
+    """A memory that needs no training; `random` stores nothing."""
     if kind == "outer_product":
         return memories.stored_pairs(outputs, inputs, answers)
     if kind == "one_step":
@@ -82,7 +79,7 @@ class WrittenCapacity(Search):
 
 @dataclass(frozen=True)
 class TrainedCapacity(Search):
-    """How many pairs a trained memory of width d holds, each with its own answer or with `n_classes` among them."""
+    """How many pairs a trained memory of width d holds, with one answer per input or `n_classes` answers in all."""
 
     label = "trained-capacity"
 
@@ -95,7 +92,7 @@ class TrainedCapacity(Search):
 
     @property
     def model(self) -> MemoryArchitecture:
-        """What holds the pairs."""
+        """The memory that is trained."""
         return MemoryArchitecture(self.d, self.ratio * self.d)
 
     def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:

@@ -1,7 +1,7 @@
-"""Weights made by hand: an induction head that foretells names (ours, after Elhage et al., 2021).
+"""Weights set by hand: an induction head that predicts names (ours, after Elhage et al., 2021).
 
-In layer 0 every position gathers the token before it. In layer 1 a position attends to those that gathered its own
-token, and names the name tokens that stand there.
+In layer 0 every position copies the token before it. In layer 1 a position attends to the positions that copied its own
+token, and predicts the name tokens at these positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
 
 SHARP = 1000.0  # score of a match
 PREVIOUS = "relative(start='L0 1:50')"
-#: Registers of the stream, each of one-hot tokens.
+#: Registers of the residual stream, each a one-hot code of a token.
 OWN, BEFORE, ANSWER = range(3)
 
 
@@ -26,7 +26,7 @@ def by_hand(task: NamesInText) -> Transformer:
     )
     model = shape.build(task)
     one_hot, names = torch.eye(n), torch.eye(n)
-    names[: task.n_words] = 0.0  # words are no second tokens
+    names[: task.n_words] = 0.0  # words are never second tokens
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if not name.endswith("beta"):
@@ -45,5 +45,5 @@ def by_hand(task: NamesInText) -> Transformer:
 
 
 def register(index: int, n: int) -> slice:
-    """Dimensions of a register."""
+    """The dimensions of a register."""
     return slice(index * n, (index + 1) * n)

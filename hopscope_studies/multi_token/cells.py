@@ -1,4 +1,4 @@
-"""The models of `multi_token`, by problem, what is asked, and seed; sizes by scale."""
+"""The models of `multi_token` by problem, outputs asked, and seed; sizes by scale."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hopscope_studies.multi_token.models.multi_token import MultiTokenArchitectu
 from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
 from hopscope_studies.multi_token.tasks.some_hops import SomeHops
 
-#: How far ahead tokens are foretold. The last two are controls of what a second head is worth by itself.
+#: How far ahead tokens are predicted. The last two are controls for a second head as such.
 TOKENS = {"near": "1", "far": "2", "both": "1,2", "four": "1,2,3,4", "before": "1,-1", "same": "1,0"}
-#: First and last hop that is asked.
+#: The first and the last hop that are asked.
 HOPS = {"near": (1, 1), "far": (2, 2), "both": (1, 2)}
-#: Name tokens and share of stray ones: these were tried with one head alone, and one was fixed.
+#: Numbers of name tokens, and shares of stray ones, that were tried with one head; one pair was then fixed.
 DIAL = ((16, 0.2), (32, 0.2), (64, 0.2), (32, 0.0))
 CHOSEN = (32, 0.2)
 
@@ -36,15 +36,15 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 50_000, "batch": 256, "lr": 1e-3, "warmup": 2000, "log_every": 250},
 }
 WEIGHT_DECAY = 0.01
-#: Until names are known, or for so long.
+#: Steps of training, which ends earlier if names are known.
 TOKEN_STEPS, KNOWN = 1000, 0.9
-#: What a chain's facts are joined by from the start: without it models wait (study *plateau*).
+#: The prior that joins the facts of a chain from the start; without it models wait (study *plateau*).
 PRIOR = "relative(start='L0 1:4')"
 HOP_TRAINING: dict[str, Any] = {"steps": 400, "batch": 128, "lr": 1e-3, "dtype": "bfloat16", "stop_below": 0.15}
 
 
 def tokens(asked: str, seed: int, scale: str, dial: tuple[int, float] = CHOSEN) -> Config:
-    """A trunk, and for every token that is foretold a head of one layer."""
+    """A trunk, and a head of one layer for every predicted token."""
     names, stray = dial
     task = NamesInText(**{"n_names": names, "stray": stray, **TASKS[scale]}, asked=TOKENS[asked])
     n = len(task.offsets)
@@ -57,7 +57,7 @@ def tokens(asked: str, seed: int, scale: str, dial: tuple[int, float] = CHOSEN) 
 
 
 def hops(asked: str, seed: int, scale: str) -> Config:
-    """Three layers of one head, attention only, and a linear answer for every hop that is asked."""
+    """Three layers of one head, attention only, and a linear read-out for every hop that is asked."""
     first, last = HOPS[asked]
     task = SomeHops(n_hops=2, order="deepest_first", position_base=100.0, first=first, last=last)
     shape = Architecture(
@@ -68,7 +68,7 @@ def hops(asked: str, seed: int, scale: str) -> Config:
 
 
 def training(values: dict[str, Any], seed: int, measures: str = "") -> Training:
-    """AdamW; kept are the first weights and the last."""
+    """AdamW; checkpoints are the first and the last weights."""
     kept = str(values["steps"])
     return Training(**values, checkpoints=kept, weight_decay=WEIGHT_DECAY, measures=measures, seed=seed)
 
@@ -77,7 +77,7 @@ SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 
 
 def cells(scale: str) -> Iterator[tuple[tuple[str, str, str], Config]]:
-    """Every model under its name: problem, what is asked, and what else there is to say."""
+    """Every model with its name: problem, outputs asked, and a note."""
     for seed in range(SEEDS[scale]):
         for asked in TOKENS:
             yield ("tokens", asked, ""), tokens(asked, seed, scale)

@@ -11,12 +11,12 @@ from pandas import DataFrame
 from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
 from hopscope.experiments.values import span
 
-NO_MATTER = 1.25  # factor between times that counts as none (ours)
-NAMED = 0.85  # share of names, on fresh texts, from which they count as learnt at the end (ours)
+NO_MATTER = 1.25  # times within this factor count as equal (ours)
+NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as learnt at the end (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Identity and learning; more tokens; what a second head does; the two problems side by side; controls."""
+    """Identity and learning, more tokens, what a second head does, the two problems side by side, and controls."""
     yield from first_claims(table)
     yield from sooner_claims(table)
     yield from head_claims(table)
@@ -26,18 +26,18 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of(table: DataFrame, kind: str, problem: str, asked: str, name: str) -> DataFrame:
-    """Some of the rows."""
+    """The rows of a kind, a problem, the outputs asked, and a name."""
     return table[(table.kind == kind) & (table.problem == problem) & (table.asked == asked) & (table.name == name)]
 
 
 def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
-    """The runs on texts that came to know half of the answers, of every one of these kinds."""
+    """The runs on texts that learnt half of the answers, for each of the outputs named."""
     found = [of(table, "learnt", "tokens", asked, name).dropna(subset=["value"]).run for name in names]
     return set.intersection(*map(set, found))
 
 
 def first_claims(table: DataFrame) -> Iterator[Claim]:
-    """One head is plain training; it learns names, by an induction head."""
+    """With one head training is plain training, and names are learnt by an induction head."""
     identity = table[table.kind == "identity"]
     yield Evidence(identity, "section 2 (n = 1)", source="exact").claim(
         "one_head_is_plain_training",
@@ -71,19 +71,19 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def times(table: DataFrame, problem: str, asked: str, name: str) -> dict[int, float]:
-    """When something was learnt, by seed; ∞ where it was not while it was watched."""
+    """The step at which an output was learnt, by seed; ∞ if it was not learnt in training."""
     rows = of(table, "learnt", problem, asked, name)
     return {int(s): math.inf if math.isnan(t) else float(t) for s, t in zip(rows.seed, rows.value, strict=True)}
 
 
 def ratios(one: dict[int, float], other: dict[int, float]) -> list[float]:
-    """Seed by seed, one time over another; where neither came nothing is known."""
+    """The ratio of two times, seed by seed; NaN if neither was learnt."""
     both = [(one[seed], other[seed]) for seed in sorted(one.keys() & other.keys())]
     return [math.nan if math.isinf(a) and math.isinf(b) else math.inf if math.isinf(a) else a / b for a, b in both]
 
 
 def signs(values: list[float]) -> tuple[float, float]:
-    """One-sided sign tests of ratios: the probabilities that so many, or so few, of them are below 1 by chance."""
+    """One-sided sign tests of ratios: the probabilities by chance of as many ratios below 1, and of as few."""
     known = [value for value in values if not math.isnan(value) and value != 1]
     n, below = len(known), sum(value < 1 for value in known)
     tail = [sign_test(k, n) for k in (below, n - below)]
@@ -91,7 +91,7 @@ def signs(values: list[float]) -> tuple[float, float]:
 
 
 def told(found: dict[int, float]) -> str:
-    """The median of steps, in words."""
+    """The median step, in words."""
     if not found:
         return "unknown"
     middle = median(found.values())
@@ -106,9 +106,9 @@ def sooner(
     other: tuple[str, str, str],
     section: str,
 ) -> Claim:
-    """That one thing is learnt sooner than another: by the median of the ratios, and by a sign test over seeds.
+    """The claim that one output is learnt sooner than another, by the median ratio and a sign test over seeds.
 
-    Each is problem, what is asked, and what is learnt.
+    Each is given as problem, outputs asked, and output learnt.
     """
     first, second = times(table, *one), times(table, *other)
     found = ratios(first, second)
@@ -129,7 +129,7 @@ NEAR, FAR = ("tokens", "near", "t+1"), ("tokens", "far", "t+2")
 
 
 def sooner_claims(table: DataFrame) -> Iterator[Claim]:
-    """Two and four tokens against one."""
+    """Two and four tokens ahead against one."""
     for asked, words in (("both", "two"), ("four", "four")):
         yield sooner(
             table,
@@ -143,7 +143,7 @@ def sooner_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def head_claims(table: DataFrame) -> Iterator[Claim]:
-    """A second head that asks for nothing new; against it, what is ahead, or a part of the circuit."""
+    """A second head that adds nothing new, against one that looks ahead and one that asks for part of the circuit."""
     yield sooner(
         table,
         "two_ahead_is_worth_more_than_itself",
@@ -184,7 +184,7 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def joint_claims(table: DataFrame) -> Iterator[Claim]:
-    """What is near beside what is far, in texts and in chains."""
+    """Near and far answers asked together, in texts and in chains."""
     yield sooner(
         table,
         "near_helps_far_in_tokens",
@@ -212,7 +212,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def trunk_claim(table: DataFrame) -> Claim:
-    """What both answers share."""
+    """Whether both answers need the trunk."""
     names = ("t+1", "t+2")
     some = table[table.run.isin(that_learnt(table, "both", *names))]
     near, far = (of(some, "without", "tokens", "both", name) for name in names)
@@ -230,7 +230,7 @@ def trunk_claim(table: DataFrame) -> Claim:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """By hand, and untrained."""
+    """Hand-set weights, and untrained models."""
     hand = of(table, "end", "tokens", "by hand", "t+1")
     floor = of(table, "floor", "tokens", "by hand", "t+1").value
     yield Evidence(hand, "control", among=table).claim(

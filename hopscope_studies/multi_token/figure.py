@@ -1,4 +1,4 @@
-"""The figure of `multi_token`: names over training, when they are learnt, near and far in both problems, the dial."""
+"""The figure of `multi_token`: names over training, when they are learnt, near and far answers, and difficulty."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 
 LABELS = {
@@ -18,13 +19,13 @@ LABELS = {
     "far": "two ahead alone",
 }
 HOP_LABELS = {"near": "first hop alone", "both": "both hops", "far": "second hop alone"}
-#: What is asked keeps its colour in all panels.
+#: Each set of outputs has the same colour in all panels.
 COLOURS = {name: index for index, name in enumerate(LABELS)}
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Names over training and when; the token two ahead; both hops; the dial."""
+    """Names over training, and when they are learnt; the token two ahead; both hops; the difficulty."""
     shown = picture(11.5, 6.6)
     courses, when, two, first, second, dial = shown.subplots(2, 3).flatten().tolist()
     tokens, hops = table[table.problem == "tokens"], table[table.problem == "hops"]
@@ -38,12 +39,11 @@ def figure(table: DataFrame) -> Figure:
 
 
 def medians(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title: str, label: str) -> None:
-    """A faint line per run, and the median over seeds, where runs that stopped keep their last value."""
+    """A faint line per run, and the median over seeds; a run that stopped keeps its last value."""
     rows = table[(table.kind == "curve") & (table.name == name)]
     for asked, words in labels.items():
         part = rows[rows.asked == asked]
-        for _, run in part.groupby("run"):
-            ax.plot(run.step, run.value, color=colour(COLOURS[asked]), lw=0.5, alpha=0.35)
+        run_lines(ax, part, color=colour(COLOURS[asked]), label="_", lw=0.5, alpha=0.35)
         if len(part):
             middle = part.pivot_table(index="step", columns="run", values="value").ffill().median(axis=1)
             ax.plot(middle.index, middle, color=colour(COLOURS[asked]), lw=1.6, label=words)
@@ -52,7 +52,7 @@ def medians(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title
 
 
 def draw_times(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title: str) -> None:
-    """A row per cell, a mark per seed; hollow ones did not learn while they were watched."""
+    """A row per cell and a mark per seed; hollow marks are seeds that did not learn in training."""
     rows = table[(table.kind == "learnt") & (table.name == name)]
     there = [asked for asked in labels if (rows.asked == asked).any()]
     for row, asked in enumerate(there):
@@ -69,7 +69,7 @@ def draw_times(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], ti
 
 
 def draw_dial(ax: Axes, table: DataFrame) -> None:
-    """With one head: names over training, by how many name tokens there are and how many stray."""
+    """With one head: names over training, by the number of name tokens and the share of stray tokens."""
     rows = table[(table.kind == "curve") & (table.name == "t+1") & (table.asked == "near") & (table.seed == 0)]
     for index, (note, part) in enumerate(rows[rows.problem == "dial"].groupby("note")):
         ax.plot(part.step, part.value, color=colour(index), lw=1.2, label=note)

@@ -1,4 +1,4 @@
-"""What `multi_token` measures of a model of texts on fresh ones: accuracies, and the same with an idle trunk."""
+"""What `multi_token` measures of a model on fresh texts: accuracies, also with the trunk's attention uniform."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def fresh(task: NamesInText, scale: str) -> Batch:
 
 
 def accuracies(model: Model, task: NamesInText, scale: str, replace: Replacements | None = None) -> dict[str, float]:
-    """By offset, the share (0–1) of names at which the answer is as good as can be."""
+    """By offset, the share (0–1) of names at which the answer is the likeliest one given the name."""
     return name_accuracy(Observation(model, fresh(task, scale), replace))
 
 
 def without_trunk(model: Any, task: NamesInText, scale: str) -> dict[str, float]:
-    """The same while all heads of the trunk attend evenly to what they see."""
+    """The same while all heads of the trunk attend uniformly to the positions that they see."""
     even = null("uniform", visible(task.n_positions, True))
     trunk = model.architecture.trunk
     return accuracies(model, task, scale, {f"blocks.{n}.attn.hook_pattern": even for n in range(trunk)})
 
 
 def guessed(task: NamesInText) -> float:
-    """Accuracy (0–1) at names of whoever says one of the other name tokens seen so far, each as often (ours)."""
+    """The accuracy (0–1) at names of a uniform guess among the other name tokens seen so far (ours)."""
     batch = fresh(task, "cpu")
     tokens, named = batch.inputs, task.named(batch.draw)
     seen = torch.nn.functional.one_hot(tokens, task.d_vocab).cumsum(1).clamp(max=1)[..., task.n_words :].sum(-1)

@@ -1,18 +1,15 @@
-"""What needs no long training: that one head is the plain model, in every weight and after every step."""
+"""A check without long training: the model with one head is the plain model, in every weight and after every step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.models.base import Shape
 from hopscope.models.transformer import Architecture
 from hopscope.training.trainer import Trainer
@@ -21,21 +18,21 @@ from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
 
 
 @dataclass(frozen=True)
-class OneHead(Work):
-    """A model of one head and a plain one of as many layers, trained side by side: how far their weights get apart."""
+class OneHead(Report):
+    """The difference in weights between a model with one head and a plain one with as many layers, after training."""
 
-    label: ClassVar[str] = "multi_token_identity"
+    label, file = "multi_token_identity", "numbers.json"
 
     seeds: int = setting(5, "how many pairs", low=1)
     steps: int = setting(10, "updates of each", low=1)
     d_model: int = setting(32, "width of the models", low=2)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        found = [{"seed": seed, "difference": self.difference(seed)} for seed in range(self.seeds)]
-        write_json(folder / "numbers.json", found)
+    def report(self) -> Any:
+        """A row per seed."""
+        return [{"seed": seed, "difference": self.difference(seed)} for seed in range(self.seeds)]
 
     def difference(self, seed: int) -> float:
-        """The largest difference of any weight after training; infinite where the weights have other names."""
+        """The largest difference of any weight after training; infinite if the weights have different names."""
         size: dict[str, Any] = {
             "n_layers": 2,
             "d_model": self.d_model,

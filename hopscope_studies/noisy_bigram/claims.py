@@ -17,9 +17,10 @@ from hopscope_studies.noisy_bigram.theory.associations import OneStep
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Samples; the paper's setting; the talk's sentences in ours, `even_…`, where other tokens are alike; language.
+    """The claims on samples, on the paper's setting, on ours (`even_…`, where tokens are equally likely), and on
+    language.
 
-    What none of the runs is about yet is not judged (`long`).
+    Claims without a finished run are not judged (scale `long`).
     """
     table = table.reindex(columns=table.columns.union(Index(COLUMNS), sort=False))
     if (table.kind == "samples").any():
@@ -32,24 +33,24 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         yield from language_claims(language)
 
 
-#: What claims read of runs, of which there may be none yet.
+#: Columns that claims read; runs that have them may not be finished yet.
 COLUMNS = (
     *("run", "seed", "step", "alpha", "trains", "state", "layers", "matrix", "share"),
     *("correct", "noise", "top", "margin", "margin_early", "margin_late", "attended", "attended_noise"),
 )
 
-#: Columns of `samples` rows, by claim: what the layer is to recall, and what its error is called.
+#: Columns of `samples` rows by layer: its recall, and its error.
 LAYERS = {
     "feed_forward": ("feed_forward_noise", "feed_forward_error"),
     "attention": ("attention_noise", "attention_error"),
 }
 RECALLED = 0.9  # of what is to be recalled (ours)
-#: Between which powers of N a need is O(1), or O(N).
+#: The powers of N between which a number of samples counts as O(1), or as O(N).
 BOUNDS = {"feed_forward": (-0.25, 0.25), "attention": (0.75, 1.25)}
 
 
 def needed(rows: DataFrame, column: str, level: float = RECALLED) -> dict[int, float]:
-    """For each size of vocabulary the number of samples at which a rising share first meets a level; NaN: never."""
+    """For each size of vocabulary the number of samples at which a rising share first reaches a level; NaN: never."""
     means, found = rows.groupby(["n_tokens", "samples"])[column].mean().reset_index(), {}
     for n_tokens in sorted(means.n_tokens.unique()):
         part = means[means.n_tokens == n_tokens]
@@ -59,17 +60,17 @@ def needed(rows: DataFrame, column: str, level: float = RECALLED) -> dict[int, f
 
 
 def slope(needs: dict[int, float]) -> float:
-    """By which power of N the number of samples grows, fitted to the logarithms; NaN where one is unknown."""
+    """The power of N with which the number of samples grows, fitted to the logarithms; NaN if one number is unknown."""
     return power_law(list(needs), list(needs.values()))[1] if all(map(math.isfinite, needs.values())) else math.nan
 
 
 def words_of(needs: dict[int, float]) -> str:
-    """The least and the greatest vocabulary."""
+    """The numbers for the smallest and the largest vocabulary, in words."""
     return ", ".join(f"{needs[n]:.3g} at N = {n}" for n in (min(needs), max(needs)))
 
 
 def sample_claims(rows: DataFrame) -> Iterator[Claim]:
-    """How the samples that a first gradient step needs grow with the vocabulary, contexts being of one length."""
+    """How the number of samples for a first gradient step grows with the vocabulary, at one length of contexts."""
     length, alpha = int(rows.length.iloc[0]), float(rows.alpha.iloc[0])
     for layer, id in (
         ("feed_forward", "feed_forward_needs_few_samples"),
@@ -96,7 +97,7 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
 
 
 def training_claims(rows: DataFrame) -> Iterator[Claim]:
-    """Where training ends, and in which order it gets there."""
+    """What is learnt by the end of training, and in which order."""
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
     means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
@@ -113,7 +114,7 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
         alpha, steps = float(curve.alpha.iloc[0]), curve.step.tolist()
         noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
         moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
-    leads = lags(moments)  # recall without noise contradicts it
+    leads = lags(moments)  # a run that learns recall and never the noise contradicts the claim
     yield mean_over(rows, TALK)(
         "even_noise_before_recall",
         "In our setting, a two-layer model learns the noise association long before recall: steps between p(noise) "
@@ -127,13 +128,13 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
 
 
 def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], state: str = "trained") -> DataFrame:
-    """Truncation rows, one per run, in order of runs."""
+    """Truncation rows, one per run, sorted by run."""
     found = rows[(rows.layers == layers) & (rows.share == share) & rows.trains.isin(trains) & (rows.state == state)]
     return found.sort_values("run").set_index("run", drop=False)
 
 
 def removal_claims(rows: DataFrame) -> Iterator[Claim]:
-    """What removing feed-forward weights does, and its controls."""
+    """The effects of removing feed-forward weights, and the controls."""
     theirs = ("last", "both")
     whole, without = chosen(rows, "none", 1.0, theirs), chosen(rows, "late", 0.0, theirs)
     learnt = whole.index[whole.correct > (1 - whole.alpha) / 2]
@@ -172,7 +173,7 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
 
 
 def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
-    """Whether a low rank does what rank 0 does."""
+    """Whether a low rank has the effect of rank 0."""
     late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
@@ -189,7 +190,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
 
 
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
-    """From global to in-context, and how far."""
+    """Whether predictions move from global to in-context, and how far."""
     yield mean_over(without, TALK, among=rows)(
         "even_removal_turns_to_the_context",
         "In our setting, removing the late feed-forward weights of a two-layer model moves its prediction from "
@@ -226,7 +227,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
     whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
     late_ones = madrid[madrid.late].sort_values("odds")
-    best = late_ones.iloc[-1]  # chosen on Madrid, judged on the others
+    best = late_ones.iloc[-1]  # chosen on Madrid, judged on the other cities
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
     yield Evidence(others, TALK, source="ours; talk: Madrid, Pythia-1B", among=madrid).claim(
         "smollm2_turns_to_spain",
@@ -244,7 +245,7 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         above=0,
     )
     early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
-    share_early, share_late = (float((part.mean() > whole_odds(whole)).mean()) for part in (early, late))
+    share_early, share_late = (float((part.mean() > whole.odds.mean()).mean()) for part in (early, late))
     first = madrid[~madrid.late]
     yield Evidence(madrid, "control").claim(
         "smollm2_late_layers_only",
@@ -256,8 +257,3 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
         n=len(first),
         at_most=0,
     )
-
-
-def whole_odds(whole: DataFrame) -> float:
-    """Mean log-odds of the model as it is."""
-    return float(numpy.log(whole.correct / whole.noise).mean())

@@ -1,7 +1,7 @@
-"""What is measured of the paper's own setting, and its claims: noise is a rare character, tests are without noise.
+"""The paper's own setting, its measurements and claims: noise is a rare character, and tests have no noise.
 
-After the authors' code (leichen2018/ATTN_vs_MLP, `ihead_basic_main.py`): probabilities are means over what follows the
-second and later triggers of sequences without noise; of one feed-forward matrix at a time a share of the rank is kept.
+After the authors' code (leichen2018/ATTN_vs_MLP, `ihead_basic_main.py`). Probabilities are means over the second and
+later triggers of sequences without noise. One feed-forward matrix at a time keeps a share of its rank.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LAYERS = {0: "early", 1: "late"}
 
 
 def rows_of_official(run: Run, about: dict[str, Any], sequences: int) -> Iterator[dict[str, Any]]:
-    """The curves of one run at its checkpoints, then what it says with one matrix truncated; without noise."""
+    """The curves of one run at its checkpoints, then its answers with one matrix truncated; without noise."""
     task, random = run.task, generator(run.config.training.seed_eval, "without noise")
     assert isinstance(task, NoisyCharacters)
     clean, noisy = task.but(alpha=0.0).sample(sequences, random), task.sample(sequences, random)
@@ -69,7 +69,7 @@ def answers(seen: Observation) -> dict[str, float]:
 
 @torch.no_grad()
 def margins(model: FrozenEmbeddingsTransformer, task: NoisyCharacters) -> dict[str, float]:
-    """By how much each MLP, of the trigger's embedding alone, prefers noise to the next best character (logits)."""
+    """By how much each MLP, given the trigger's embedding alone, prefers noise to the next best character (logits)."""
     said = model.association(task.trigger)
     others = said.clone()
     others[:, task.noise] = -torch.inf
@@ -78,7 +78,7 @@ def margins(model: FrozenEmbeddingsTransformer, task: NoisyCharacters) -> dict[s
 
 
 def attended(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) of layer 2 from triggers asked to what followed earlier ones: answers, and noise."""
+    """Mean attention (0–1) of layer 2 from triggers that are asked to answers, and to noise, after earlier triggers."""
     pattern, roles = seen.cache["blocks.1.attn.hook_pattern"][:, 0], seen.batch.roles
     asks = roles.chain[:, roles.index("query")] != ABSENT
     values = roles.chain[:, roles.index("value[1]")]
@@ -92,7 +92,7 @@ def attended(seen: Observation) -> dict[str, float]:
 
 
 def official_claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's sentences and the paper's, where the setting is the paper's."""
+    """The talk's sentences and the paper's, in the paper's setting."""
     curves, cut = (table[table.kind == f"official {kind}"] for kind in ("curve", "truncation"))
     ends = curves[curves.step == curves.groupby("run").step.transform("max")].set_index("run", drop=False)
     yield from trained_claims(curves, ends)
@@ -101,12 +101,12 @@ def official_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def mean_over(rows: DataFrame, section: str, among: DataFrame | None = None) -> Callable[..., Claim]:
-    """`Evidence.claim` with the mean over runs as the number, whatever bound is on each of them."""
+    """`Evidence.claim` with the mean over runs as the number, though the bound is on each of them."""
     return partial(Evidence(rows, section, among=among).claim, number="mean")
 
 
 def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
-    """Where training ends, and in which order it gets there."""
+    """What is learnt by the end of training, and in which order."""
     yield mean_over(ends, TALK)(
         "noise_as_often_as_it_comes",
         "In the paper's setting, the full two-layer model predicts noise with probability near α, even where none "
@@ -143,7 +143,7 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
 
 
 def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
-    """What removing one matrix does (either of a layer's two removes its MLP, for there are no biases)."""
+    """The effects of removing one matrix; without biases, removing either matrix of an MLP removes the MLP."""
     late = cut[(cut.layers == "late") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     yield mean_over(late, PAPER)(
@@ -177,7 +177,7 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
 
 
 def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
-    """One matrix at a time at a low rank, at the code's shares."""
+    """The effects of a low rank of one matrix, at the shares of the authors' code."""
     low = cut[(cut.layers == "late") & (cut.share > 0)]
     for id, matrix, words in (
         ("truncation_turns_to_the_context", "W_in", "first matrix"),

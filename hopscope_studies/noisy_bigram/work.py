@@ -1,4 +1,4 @@
-"""What `noisy_bigram` does besides training: counts samples in the simplified model, and truncates a real model."""
+"""The work of `noisy_bigram` besides training: counting samples in the simplified model, truncating a real model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hopscope_studies.noisy_bigram.theory.associations import OneStep
 ROWS = "rows.json"
 Row = dict[str, Any]
 
-#: What is asked of a real model: the talk's prompt first, then others of its form, for the spread (ours).
+#: Prompts for a real model: the talk's first, then others of the same form, for the spread (ours).
 PROMPTS = {
     "Madrid": " Spain",
     "Paris": " France",
@@ -78,13 +78,13 @@ class Sampled(Work):
     def sequences(
         self, count: int, random: torch.Generator
     ) -> tuple[Int[Tensor, "sequence token"], Int[Tensor, "sequence"]]:
-        """Contexts and next tokens; the context's first token is the correct one, for place does not matter yet."""
+        """Contexts and next tokens; the first token is the correct one, because places do not matter yet."""
         context = torch.randint(self.n_tokens, (count, self.length), generator=random)
         noisy = torch.rand(count, generator=random) < self.alpha
         return context, torch.where(noisy, self.n_tokens, context[:, 0])
 
     def judged(self, nexts: Tensor, pairs: Tensor, exact: tuple[Tensor, Tensor]) -> dict[str, float]:
-        """Of the step that these means make: relative squared errors, and shares of what is recalled.
+        """Relative squared errors of the step with these means, and the shares of tokens that it recalls.
 
         `*_noise`: τ is the likeliest output for the trigger, and for each token attended to. `attention_copy`: of all
         outputs but τ the likeliest for a token attended to is that token.
@@ -159,13 +159,13 @@ class Asked:
         tokens = [read(f"{city} is located in", add_special_tokens=False)["input_ids"] for city in self.cities]
         self.last = torch.tensor([len(ids) - 1 for ids in tokens])
         longest = max(map(len, tokens))
-        # Padded on the right, which a causal model does not see from the last token.
+        # Padding is on the right, where a causal model does not see it from the last token.
         self.ids = torch.tensor([[*ids, *[ids[-1]] * (longest - len(ids))] for ids in tokens])
         first = lambda word: read(word, add_special_tokens=False)["input_ids"][0]  # noqa: E731
         self.correct = torch.tensor([first(PROMPTS[city]) for city in self.cities])
         self.noise = torch.full_like(self.correct, first(GLOBAL))
         layers = Laser(self.network).layers
-        #: Which layers are truncated together: none, each alone, each with all that follow.
+        #: Layers that are truncated together: none, each alone, and each with all that follow.
         self.choices = [[], *([layer] for layer in layers), *(layers[i:] for i in range(len(layers) - 1))]
 
     def truncated(self, layers: list[int], shares: list[float]) -> list[Row]:
@@ -184,12 +184,12 @@ class Asked:
 
     @torch.no_grad()
     def chances(self) -> Float[Tensor, "prompt token"]:
-        """What may come next after each prompt."""
+        """The probabilities of the next token after each prompt."""
         logits = self.network(self.ids, use_cache=False).logits
         return logits[torch.arange(len(self.last)), self.last].float().softmax(-1)
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """What a work left."""
+    """The rows that a work has written."""
     rows: list[Row] = read_json(folder / ROWS)
     return rows

@@ -1,8 +1,8 @@
-"""Weights made by hand: a trunk that goes two hops, keeps the middle in a place of its own, and two heads (ours).
+"""Weights set by hand: a trunk that does two hops and keeps the middle in dimensions of its own, and two heads (ours).
 
-In layer 0 every position gathers the token before it. In layer 1 the query attends to the position that gathered its
-own token, and takes what stands there, the middle; in layer 2 to the one that gathered the middle, and takes the end.
-Head `middle` reads the first register, head `end` the second.
+In layer 0 every position copies the token before it. In layer 1 the query attends to the position that copied the
+query's own token, and takes the token there, the middle. In layer 2 it attends to the one that copied the middle, and
+takes the end. Head `middle` reads the first register, head `end` the second.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hopscope.models.transformer import Architecture, Transformer
 from hopscope_studies.non_target_heads.tasks.tagged_hops import TaggedHops
 
 SHARP = 1000.0  # score of a match
-#: Registers of the stream, each of one-hot tokens; behind them one-hot places, and what marks a pair's second token.
+#: Registers of the stream, each a one-hot token; then one-hot positions, and a mark on the second token of a pair.
 OWN, BEFORE, MIDDLE, END = range(4)
 
 
@@ -48,7 +48,7 @@ def weights(model: Transformer, layer: int) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def gather(model: Transformer, place: slice, n: int) -> None:
-    """Let every position of layer 0 attend to the one before it, and write its token into a register."""
+    """Make every position attend in layer 0 to the one before it and write that token into a register."""
     W_QKV, W_O = weights(model, 0)
     count = place.stop - place.start
     strength = (SHARP * W_QKV.shape[-1] ** 0.5) ** 0.5
@@ -59,10 +59,10 @@ def gather(model: Transformer, place: slice, n: int) -> None:
 
 
 def look_up(model: Transformer, layer: int, wanted: int, written: int, n: int) -> None:
-    """Let a layer find where the token of one register stood before, and write what stands there into another.
+    """Make a layer find an earlier occurrence of one register's token and write the token there into another register.
 
-    A match alone would also find what stands behind a pair that ends so: the second token of a pair gets a bonus, which
-    every position asks for by its place.
+    A match alone would also find the token after a pair that ends with the same token. Second tokens of pairs therefore
+    get a bonus, which every position asks for by its place.
     """
     W_QKV, W_O = weights(model, layer)
     strength = (SHARP * W_QKV.shape[-1] ** 0.5) ** 0.5
@@ -74,5 +74,5 @@ def look_up(model: Transformer, layer: int, wanted: int, written: int, n: int) -
 
 
 def register(index: int, n: int) -> slice:
-    """Dimensions of a register."""
+    """The dimensions of a register."""
     return slice(index * n, (index + 1) * n)

@@ -16,13 +16,13 @@ PRIOR = "relative(start='L0 1:4')"
 
 @dataclass(frozen=True)
 class Condition:
-    """What both heads are trained on.
+    """The sequences that both heads are trained on.
 
     Attributes:
-        words: for people.
-        share: of sequences of tag `one`.
-        related: whether both kinds of sequences are of the same tokens.
-        steps: at most, at scale `cpu`.
+        words: the name in figures.
+        share: the share of sequences of tag `one`.
+        related: whether both kinds of sequences have the same tokens.
+        steps: the most steps at scale `cpu`.
     """
 
     words: str
@@ -49,13 +49,13 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "cpu": {"batch": 128, "lr": 1e-2, "optimizer": "muon", "dtype": "bfloat16", "log_every": 25, "val_size": 512},
     "paper": {"steps": 50_000, "batch": 512, "lr": 1e-3, "log_every": 250},
 }
-STOP = {"quick": 1.0, "cpu": 0.97, "paper": 0.999}  # share of right answers at which training is over
+STOP = {"quick": 1.0, "cpu": 0.97, "paper": 0.999}  # accuracy at which training ends
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
-MORE = {"quick": 0, "cpu": 5, "paper": 5}  # further seeds of `together`: half of its runs learn but one of the tasks
+MORE = {"quick": 0, "cpu": 5, "paper": 5}  # further seeds of `together`, half of whose runs learn only one task
 
 
 def cell(name: str, seed: int, scale: str) -> Config:
-    """Three layers of one head, attention only; the two heads are its unembedding."""
+    """Three layers of one head, attention only; the unembedding holds both heads."""
     condition = CONDITIONS[name]
     task = TaggedHops(**TASKS[scale], share=condition.share, related=condition.related, ordered=condition.ordered)
     shape = Architecture(n_layers=3, d_model=WIDTHS[scale], mlp=False, positions=PRIOR, init="early_layers")
@@ -67,7 +67,7 @@ def cell(name: str, seed: int, scale: str) -> Config:
 
 
 def cells(scale: str) -> Iterator[tuple[str, Config]]:
-    """Every model under its condition's name."""
+    """Every model with the name of its condition."""
     for seed in range(SEEDS[scale]):
         for name in CONDITIONS:
             yield name, cell(name, seed, scale)

@@ -8,17 +8,17 @@ from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Bound, Claim, Evidence, bound
 
-KNOWS = 0.9  # share of right answers from which a head knows its own task (ours)
-FAR = 0.3  # difference of shares that counts as above (ours)
+KNOWS = 0.9  # accuracy from which a head has learnt its own task (ours)
+FAR = 0.3  # difference of shares that counts as larger (ours)
 
 
-FEW = 3  # runs that must have learnt their own task, for a control to be one (ours)
+FEW = 3  # runs that must have learnt their own task for a control to be judged (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt; what the non-target head says; both controls; causes; by hand and untrained.
+    """What is learnt, what the non-target head predicts, both controls, causal tests, hand-set and untrained models.
 
-    All but the claims on learning look at the runs that have learnt what they were trained on.
+    All claims except those on learning are judged on runs that learnt their training tasks.
     """
     some = table[table.run.isin(solved(table)) | (table.condition == "by hand")]
     yield learnt_claim(table)
@@ -29,29 +29,29 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def solved(table: DataFrame) -> set[str]:
-    """The runs that are right in nine tenths of what they were asked in training."""
+    """The runs with an accuracy of at least 0.9 on their training tasks."""
     one, two = (table[(table.kind == "end") & (table.name == name)] for name in ("middle of one", "end of two"))
     ends = set(two[two.value >= KNOWS].run)
     return ends & set(one[(one.value >= KNOWS) | (one.condition == "alone")].run)
 
 
 def of(table: DataFrame, condition: str, name: str, kind: str = "end") -> DataFrame:
-    """Some of the rows."""
+    """The rows of a condition, a name and a kind."""
     return table[(table.condition == condition) & (table.name == name) & (table.kind == kind)]
 
 
 def by_seed(table: DataFrame, condition: str, name: str) -> Series:
-    """A number of every run, by seed."""
+    """One number of every run, by seed."""
     return of(table, condition, name).set_index("seed").value
 
 
 def mean(rows: DataFrame) -> str:
-    """In words."""
+    """The mean in words."""
     return f"{rows.value.mean():.2f}" if len(rows) else "unknown"
 
 
 def learnt_claim(table: DataFrame) -> Claim:
-    """Both heads do what they were trained on."""
+    """Whether both heads learn their own tasks."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
     return Evidence(two, "ours", among=table).claim(
         "both_heads_learn_their_own",
@@ -65,7 +65,7 @@ def learnt_claim(table: DataFrame) -> Claim:
 
 
 def named_claim(table: DataFrame) -> Claim:
-    """The one head names the other's argument."""
+    """Whether head `middle` names the argument of head `end`."""
     said, among = (of(table, "together", f"non-target{more}") for more in ("", " among middles"))
     ends = of(table, "together", "non-target says the end")
     return Evidence(said, "abstract", among=table).claim(
@@ -80,12 +80,12 @@ def named_claim(table: DataFrame) -> Claim:
 
 
 def enough(rows: DataFrame) -> Bound:
-    """Whether so many runs are there that a control is one."""
+    """Whether enough runs learnt for a control to be judged."""
     return bound("runs of the control that have learnt their own task", float(rows.run.nunique()), at_least=FEW)
 
 
 def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
-    """A head that is fitted afterwards; heads of unrelated sequences; that both could have."""
+    """A head fitted afterwards, heads of unrelated sequences, and whether these controls were trained."""
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
     own = of(table, "alone", "probe, middle of one")
@@ -121,7 +121,7 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
 
 
 def causal_claims(table: DataFrame) -> Iterator[Claim]:
-    """What head `middle` reads is what head `end` goes by; and need not be."""
+    """Whether head `end` uses what head `middle` reads, and that it need not."""
     cut, random = (
         by_seed(table, "together", f"end, {which} cut") for which in ("middle's directions", "random directions")
     )
@@ -158,7 +158,7 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def ground_claims(table: DataFrame) -> Iterator[Claim]:
-    """By hand and untrained."""
+    """Hand-set and untrained models."""
     hand = of(table, "by hand", "non-target")
     follows = of(table, "by hand", "end follows the exchanged middle")
     yield Evidence(hand, "control", among=table).claim(

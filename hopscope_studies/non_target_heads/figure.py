@@ -1,4 +1,4 @@
-"""The figure of `non_target_heads`: training, what the head says by condition, and what its directions do."""
+"""The figure of `non_target_heads`: training, the head's answers by condition, and the effects of its directions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope_studies.non_target_heads.cells import CONDITIONS
 
 LABELS = {name: condition.words for name, condition in CONDITIONS.items()}
-#: By condition and name of what was measured.
+#: Condition, name of the measurement, and label.
 SAID = (
     ("together", "non-target among middles", "both heads, same tokens"),
     ("alone", "probe among middles", "head end alone, other fitted"),
@@ -31,7 +31,7 @@ CHANGED = (
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Accuracy over training; the right middle among all; head end under changes, for both orders of pairs."""
+    """Accuracy over training; preference for the right middle; head `end` under changes, for both orders of pairs."""
     shown = picture(11.5, 3.8)
     courses, said, changed = shown.subplots(1, 3, width_ratios=[1, 1, 1.1]).tolist()
     draw_courses(courses, table)
@@ -55,7 +55,7 @@ def draw_courses(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_rows(ax: Axes, rows: list[tuple[DataFrame, str]], title: str) -> None:
-    """A row of marks for each, one mark per seed."""
+    """A row for each measurement, with a mark per seed."""
     for place, (part, _) in enumerate(rows):
         ax.plot(part.value, numpy.full(len(part), place), "o", color=colour(place), ms=4, alpha=0.7)
     name_rows(ax, [words for _, words in rows])
@@ -63,7 +63,7 @@ def draw_rows(ax: Axes, rows: list[tuple[DataFrame, str]], title: str) -> None:
 
 
 def draw_changes(ax: Axes, table: DataFrame) -> None:
-    """Head end under each change, where pairs come in any order and where first pairs come first."""
+    """Head `end` under each change, with pairs in any order and with first pairs first."""
     ends = table[table.kind == "end"]
     for index, (condition, words) in enumerate((("together", "any order"), ("ordered", "first pairs first"))):
         for place, (name, _) in enumerate(CHANGED):

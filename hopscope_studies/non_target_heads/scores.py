@@ -1,4 +1,4 @@
-"""What `non_target_heads` measures: what each head says of both kinds of sequences, and what its directions are for."""
+"""What `non_target_heads` measures: each head's answers on both kinds of sequences, and the use of its directions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hopscope.tasks.base import Batch
 from hopscope_studies.non_target_heads.tasks.tagged_hops import END, MIDDLE, TaggedHops
 
 SEQUENCES = {"quick": 64, "cpu": 1024, "paper": 4096}
-PROBED = {"quick": 128, "cpu": 4096, "paper": 16384}  # sequences that a probe is fitted on
-RIDGE = 1e-3  # of a probe, relative to the mean variance of a feature (ours)
-RANK = 8  # directions that are cut (ours)
+PROBED = {"quick": 128, "cpu": 4096, "paper": 16384}  # sequences on which a probe is fitted
+RIDGE = 1e-3  # ridge strength of a probe, relative to the mean variance of a feature (ours)
+RANK = 8  # number of directions that are cut (ours)
 DRAWS = 10  # random sets of directions
 
 Logits = Float[Tensor, "batch token"]
@@ -37,14 +37,14 @@ def said(model: Transformer, batch: Batch, replace: Replacements | None = None) 
 
 
 def names(logits: Logits, batch: Batch, which: int) -> float:
-    """The share (0–1) of sequences of which the likeliest token is the middle, or the end, of the chain asked about."""
+    """The share (0–1) of sequences in which the likeliest token is the middle, or the end, of the chain asked about."""
     task = batch.task
     assert isinstance(task, TaggedHops)
     return float((logits.argmax(-1) == task.named(batch.draw)[:, which]).float().mean())
 
 
 def names_among_middles(logits: Logits, batch: Batch) -> float:
-    """The share (0–1) in which the likeliest of all chains' middles is that of the chain asked about; a guess: 1/N."""
+    """The share (0–1) in which the likeliest of all chains' middles is the asked chain's; a guess has 1/N."""
     task = batch.task
     assert isinstance(task, TaggedHops)
     found = logits.gather(1, task.middles(batch.draw)).argmax(-1)
@@ -52,7 +52,7 @@ def names_among_middles(logits: Logits, batch: Batch) -> float:
 
 
 def readings(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
-    """What both heads say of both kinds of sequences."""
+    """The answers of both heads on both kinds of sequences."""
     one, two = (tagged(task, share, SEQUENCES[scale], "asked") for share in (1.0, 0.0))
     own, other = said(model, one), said(model, two)
     yield "middle of one", names(own[:, MIDDLE], one, MIDDLE)
@@ -67,7 +67,7 @@ def readings(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple
 
 @torch.no_grad()
 def features(model: Transformer, batch: Batch) -> Float[Tensor, "batch d_model"]:
-    """The last residual stream at the query, normalised where the model's is, as its heads read it; float64."""
+    """The last residual stream at the query as the heads read it, normalised if the model's is; float64."""
     last = "ln_final.hook_normalized" if model.architecture.layer_norm else model.activation_names[-1]
     _, cache = model(batch.inputs, at=slice(-1, None), cache=[last])
     found: Tensor = cache[last]
@@ -89,7 +89,7 @@ def probe(model: Transformer, task: TaggedHops, share: float, scale: str) -> tup
 
 
 def probed(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
-    """What a head fitted on sequences of tag `one` says of both kinds; and of tag `two`, one fitted on those."""
+    """The answers of a head fitted on tag `one` for both tags, and of one fitted on tag `two` for that tag."""
     weight, bias = probe(model, task, 1.0, scale)
     one, two = (tagged(task, share, SEQUENCES[scale], "asked") for share in (1.0, 0.0))
     own, other = (features(model, batch) @ weight + bias for batch in (one, two))
@@ -105,7 +105,7 @@ def probed(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[s
 
 
 def directions(model: Transformer, task: TaggedHops) -> Float[Tensor, "d_model token"]:
-    """By which head `middle` tells the tokens of chains apart: what each adds to its logit, as the stream is read."""
+    """The directions by which head `middle` distinguishes tokens: what each adds to its logit in the stream as read."""
     read = model.W_U[:, : task.n_symbols].detach()
     if model.architecture.layer_norm:
         read = model.get_parameter("ln_final.w").detach()[:, None] * read
@@ -119,7 +119,7 @@ def spanned(vectors: Float[Tensor, "d_model vector"], rank: int) -> Float[Tensor
 
 
 def before_last(model: Transformer, change: Any) -> Replacements:
-    """The stream before the last layer, changed at the query alone."""
+    """The stream before the last layer, changed only at the query."""
 
     def changed(stream: Tensor) -> Tensor:
         query = change(stream[:, -1:])
@@ -129,9 +129,9 @@ def before_last(model: Transformer, change: Any) -> Replacements:
 
 
 def cuts(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
-    """How often head `end` is right where directions are taken out of the stream before the last layer, at the query.
+    """How often head `end` is right with directions removed from the stream before the last layer, at the query.
 
-    Those by which head `middle` reads, and as many random ones (mean of ten sets).
+    The directions are those that head `middle` reads, or as many random ones (mean of ten sets).
     """
     two = tagged(task, 0.0, SEQUENCES[scale], "asked")
     width = model.architecture.d_model
@@ -148,10 +148,10 @@ def cuts(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str
 
 
 def swaps(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
-    """How often head `end` names another chain's end, where the stream's middle is exchanged for that chain's.
+    """How often head `end` names another chain's end when the middle in the stream is exchanged for that chain's.
 
-    At the query, before the last layer, the stream is reflected so that what head `middle` reads for the one middle it
-    then reads for the other. With random directions in place of its own (same norm of change) as a control.
+    At the query, before the last layer, the stream is reflected so that head `middle` reads for one middle what it read
+    for the other. The control uses random directions with a change of the same norm.
     """
     two = tagged(task, 0.0, SEQUENCES[scale], "asked")
     read, draw = directions(model, task), two.draw

@@ -1,8 +1,8 @@
-"""What a model would answer after every layer, with some of its parts silenced, and where its heads look.
+"""A model's answers as read out after every layer, also with parts silenced, and the attention of its heads to labels.
 
 The logit lens (nostalgebraist, 2020) with the model's own final norm, and the calibrated accuracy of Halawi et al.
 (2023, arXiv:2307.09476, section 2 and their code): a label is right if its probability among the labels lies above its
-own (n − 1) / n quantile over texts, at the same line and after the same layer. What lies on it counts 1 / n.
+own (n − 1) / n quantile over texts, at the same line and after the same layer. A value on the quantile counts 1 / n.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from hopscope.language.lens.ablation import Ablate, Head
 from hopscope.language.lens.attention import Edit, Lens
 from hopscope_studies.overthinking.prompts import N_LABELS, PLACES, Texts
 
-BATCH = 8  # texts that are read at once
-DECIMALS = 6  # of probabilities, so that equal ones are equal however they were summed
+BATCH = 8  # texts in a batch
+DECIMALS = 6  # digits of probabilities, so that rounding errors do not separate equal ones
 
 
 @dataclass(frozen=True)
 class Silenced:
-    """Parts that write nothing.
+    """Parts whose output is set to zero.
 
     Attributes:
-        heads: which heads.
-        mlps: the layers of which MLPs.
+        heads: the silenced heads.
+        mlps: the layers of the silenced MLPs.
     """
 
     heads: Collection[Head] = ()
@@ -37,12 +37,12 @@ class Silenced:
 
     @property
     def first(self) -> int:
-        """The first layer that differs."""
+        """The first layer with a silenced part."""
         return min([layer for layer, _ in self.heads] + list(self.mlps), default=0)
 
     @contextlib.contextmanager
     def quiet(self, lens: Lens) -> Iterator[Edit]:
-        """MLPs write nothing while this is entered, and heads do not by the edit that it gives."""
+        """Context manager that silences the MLPs, and yields the edit that silences the heads."""
         with contextlib.ExitStack() as stack:
             for layer in self.mlps:
                 stack.enter_context(patch.object(lens.layers[layer].mlp, "forward", torch.zeros_like))
@@ -50,7 +50,7 @@ class Silenced:
 
 
 class LooksAtLabels(Edit):
-    """Keeps attention from the token before each label that is asked to the labels of all lines."""
+    """Records attention from the token before each asked label to the labels of all lines."""
 
     def __init__(self, texts: Texts):
         self.texts = texts
@@ -65,12 +65,12 @@ class LooksAtLabels(Edit):
 
 @dataclass(frozen=True)
 class Answers:
-    """What was read off.
+    """Everything that is read out.
 
     Attributes:
         by_layer: probabilities of the labels before the first layer and after each; layer text place label.
         looks: attention to labels; layer text head place line.
-        without: with each set silenced; set text place label.
+        without: the same at the end with each set silenced; set text place label.
     """
 
     by_layer: Tensor
@@ -80,7 +80,7 @@ class Answers:
 
 @torch.no_grad()
 def answers(lens: Lens, texts: Texts, sets: Sequence[Silenced] = ()) -> Answers:
-    """Read texts, as they are and once more for every set."""
+    """Read texts with the whole model, and once more for every set that is silenced."""
     parts = [
         answers_of_some(lens, texts.rows(slice(start, start + BATCH)), sets)
         for start in range(0, len(texts.ids), BATCH)
@@ -89,7 +89,7 @@ def answers(lens: Lens, texts: Texts, sets: Sequence[Silenced] = ()) -> Answers:
 
 
 def answers_of_some(lens: Lens, texts: Texts, sets: Sequence[Silenced]) -> Answers:
-    """Of few enough texts that all their streams fit into memory."""
+    """The answers on few enough texts that all their streams fit into memory."""
     looking = LooksAtLabels(texts)
     streams = run(lens, lens.embed(texts.ids), looking)
     without = [last(lens, texts, streams[one.first], one) for one in sets]
@@ -102,7 +102,7 @@ def answers_of_some(lens: Lens, texts: Texts, sets: Sequence[Silenced]) -> Answe
 
 
 def run(lens: Lens, stream: Tensor, edit: Edit | None, start: int = 0) -> list[Tensor]:
-    """The residual stream before each layer from `start` on, and behind the last; each text position d_model."""
+    """The residual stream before each layer from `start` on, and after the last; each text position d_model."""
     found: list[Tensor] = []
     seen = [*lens.layers[start:], lens.model.model.norm]
     hooks = [part.register_forward_pre_hook(lambda _, args: found.append(args[0])) for part in seen]
@@ -115,13 +115,13 @@ def run(lens: Lens, stream: Tensor, edit: Edit | None, start: int = 0) -> list[T
 
 
 def last(lens: Lens, texts: Texts, stream: Tensor, silenced: Silenced) -> Tensor:
-    """Probabilities at the end, from the stream before the first layer that differs; text place label."""
+    """Probabilities at the end, from the stream before the first layer with a silenced part; text place label."""
     with silenced.quiet(lens) as edit:
         return read_off(lens, texts, run(lens, stream, edit, silenced.first)[-1])
 
 
 def read_off(lens: Lens, texts: Texts, stream: Tensor) -> Tensor:
-    """Probabilities among the labels, as if the stream were the last; text place label."""
+    """Probabilities among the labels, as if the stream were the final one; text place label."""
     there = stream[torch.arange(len(stream))[:, None], texts.queries]
     logits = lens.model.model.norm(there) @ lens.model.lm_head.weight[texts.label_ids].T
     return logits.softmax(-1)
@@ -132,7 +132,7 @@ def calibrated(probabilities: Tensor, right: Tensor) -> Tensor:
 
     Args:
         probabilities: of the labels; … text place label.
-        right: the number of the right one; text place.
+        right: the index of the right label; text place.
     """
     known = probabilities.double().round(decimals=DECIMALS)
     n = known.shape[-1]
@@ -148,13 +148,13 @@ def plain(probabilities: Tensor, right: Tensor) -> Tensor:
 
 
 def scores(looks: Tensor, lines: Tensor, asked: Tensor) -> Tensor:
-    """Of every head attention to labels of lines of the query's class, less the mean of that to another's; layer head.
+    """Every head's attention to labels of lines of the query's class, minus the mean for other classes; layer head.
 
-    The paper's section 4. With permuted labels the lines of a class all show the same false one.
+    See the paper's section 4. With permuted labels all lines of a class show the same false label.
 
     Args:
         looks: layer text head place line.
-        lines: their classes; text line.
+        lines: the classes of the lines; text line.
         asked: classes of the queries; text place.
     """
     number = torch.arange(lines.shape[1])
@@ -165,6 +165,6 @@ def scores(looks: Tensor, lines: Tensor, asked: Tensor) -> Tensor:
 
 
 def mixed(lines: Tensor, seed: int) -> Tensor:
-    """The same classes in another order in every text: the negative control of the scores; text line."""
+    """The classes shuffled within every text, the negative control of the scores; text line."""
     order = torch.rand(lines.shape, generator=torch.Generator().manual_seed(seed)).argsort(1)
     return lines.gather(1, order)

@@ -1,9 +1,9 @@
-"""A Llama made by hand that knows the true labels and follows false ones: the positive control.
+"""A hand-set Llama that knows the true labels and follows false ones: the positive control.
 
-Every word carries its class. Head 0 of layer 0 tells each colon the class of the word before it, and already writes
-that class' own label into the answer, half as loud. Head 1 tells each label the class of the word two before it. Head 0
-of layer 1 looks from a colon to labels that stand behind words of its class, and copies them: a false induction head,
-with a score of 1. The other does nothing.
+Every word carries its class. Head 0 of layer 0 brings each colon the class of the word before it, and already writes
+that class's own label into the answer at half strength. Head 1 brings each label the class of the word two before it.
+Head 0 of layer 1 attends from a colon to labels after words of its class and copies them: a false induction head, with
+a score of 1. The other head does nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from hopscope.language.lens.by_hand import (
 from hopscope_studies.overthinking.words import SETS
 
 COPIES: Head = (1, 0)  # the false induction head
-SOFT = 0.5  # how loud what is known is, beside what is copied
-LABEL, OTHER = 1, -1  # dimensions that say what is a label; what else is neither label nor word
+SOFT = 0.5  # strength of the known label relative to the copied one
+LABEL, OTHER = 1, -1  # dimensions that mark labels, and tokens that are neither label nor word
 OWN, CLASS, FOUND, ANSWER = (slice(4 + CODE * i, 4 + CODE * (i + 1)) for i in range(4))
 
 
 def names() -> list[str]:
-    """All that texts are made of."""
+    """All tokens of the texts."""
     kinds = [(label, *words) for kind in SETS.values() for label, words in kind.items()]
     return ["<unk>", "<s>", "\n", ":", *(word for some in kinds for word in some)]
 
@@ -55,7 +55,7 @@ def by_hand() -> Opened:
 
 
 def embed(model: Any) -> None:
-    """A label has its code, a word that of its label; all embeddings have the same norm."""
+    """A label has its own code and a word that of its label; all embeddings have the same norm."""
     number = {name: i for i, name in enumerate(names())}
     embedding = model.model.embed_tokens.weight
     embedding[:, CONSTANT] = 1
@@ -71,7 +71,7 @@ def embed(model: Any) -> None:
 
 
 def match(attention: Any) -> None:
-    """Labels before all, and among them those whose class is that of the colon."""
+    """Attend to labels only, and among them to those whose class is the colon's."""
     query, key = attention.q_proj.weight, attention.k_proj.weight
     row = COPIES[1] * D_HEAD + STILL
     query[row : row + CODE, FOUND] = SHARP * torch.eye(CODE)

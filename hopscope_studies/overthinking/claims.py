@@ -1,4 +1,4 @@
-"""Claims on false demonstrations: each from numbers of the table; what was chosen is judged on other texts."""
+"""Claims on false demonstrations, from the table; what was chosen on some texts is judged on others."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import names, of
 
 CHANCE = 1 / 3
-ALIKE = 0.05  # gap below which answers are alike (ours)
-THOUGHT = 0.1  # accuracy lost by thinking on (ours)
-GPT_J = 0.3898  # share of the gap that five heads of GPT-J take away (paper)
+ALIKE = 0.05  # gap below which answers count as alike (ours)
+THOUGHT = 0.1  # accuracy lost from an earlier layer to the last (ours)
+GPT_J = 0.3898  # share of the gap that five heads of GPT-J carry (paper)
 SPARED = 0.05  # accuracy with true labels that may be lost (ours)
 MOST = 0.6  # of the chosen heads (ours)
 
 
 def last(table: DataFrame, kind: str, name: str, column: str = "value") -> Series:
-    """What stands after the last layer; by run."""
+    """The value after the last layer, by run."""
     rows = table[(table.kind == kind) & (table.name == name)].sort_values("step")
     return rows.groupby("run")[column].last().astype(float)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Behaviour, layers, heads, what silencing them does, the toys; then controls."""
+    """Behaviour, layers, heads, the effect of silencing them, the toys, and controls."""
     every = table[table.part.isin(["language", "other words"])]
     language, other = (table[table.part == part] for part in ("language", "other words"))
     yield from about_answers(every)
@@ -37,7 +37,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
-    """What is answered at the end."""
+    """The answers at the end."""
     evidence = Evidence(table, "2")
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
     yield evidence.claim(
@@ -96,7 +96,7 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iterator[Claim]:
-    """Which heads look at the labels of like words."""
+    """The heads that attend to the labels of similar words."""
     floor = of(table, "classes mixed").groupby(level=0).max()
     yield Evidence(table, "4").claim(
         "false_induction_heads",
@@ -132,18 +132,18 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
 
 
 def shared(language: DataFrame, other: DataFrame) -> list[float]:
-    """Share of the chosen heads that are chosen with other words, too; by run and run of the same model."""
+    """The share of the chosen heads that are also chosen with other words, for every pair of runs of the same model."""
     chosen, again = (heads_of(rows[rows.kind == "chosen"]) for rows in (language, other))
     return [len(one & beside) / len(one) for model, one in chosen for same, beside in again if model == same]
 
 
 def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
-    """Of every run its model, and its heads."""
+    """The model and the heads of every run."""
     return [(run.model.iloc[0], set(run["name"])) for _, run in rows.groupby("run")]
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
-    """The gap without the chosen heads, beside random ones."""
+    """The gap without the chosen heads, compared with random ones."""
     for id, control, rivals in (
         ("silencing_narrows_the_gap", "random", "ten random fives"),
         ("more_than_the_same_layers", "same layers", "ten fives of the same layers"),
@@ -168,7 +168,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
-    """How much of the gap goes, what it costs, and what late attention does."""
+    """How much of the gap the heads carry, what silencing costs, and what late attention does."""
     yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
         "The five heads carry as large a share of the gap as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
@@ -195,13 +195,13 @@ def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
 
 
 def of_draws(table: DataFrame, control: str) -> Series:
-    """What random sets of a kind take of the gap in the mean; by run."""
+    """By how much random sets of a kind narrow the gap on average, by run."""
     rows = table[(table.kind == "without: narrowed") & table.name.str.startswith(f"{control} ")]
     return rows.groupby("run").value.mean()
 
 
 def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """Beside the toy study's committed table."""
+    """A comparison with the toy study's committed table."""
     yield Evidence(language, "beyond").claim(
         "sharper_in_the_toy",
         "In small models that were trained to know and to read (the table of `false_demonstrations`) two heads of "
@@ -213,7 +213,7 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
-    """What must be so for the rest to mean anything."""
+    """The conditions under which the other claims mean anything."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",

@@ -1,4 +1,4 @@
-"""The figure of the study: answers after every layer, heads, what is left without them, and the toys beside."""
+"""The figure of the study: answers after every layer, heads, accuracy without them, and a comparison with the toys."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 
 CHANCE = 1 / 3
@@ -29,7 +30,7 @@ BESIDE = (
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Accuracy after each layer; scores by layer; accuracies without some parts; numbers beside the toys'."""
+    """Accuracy after each layer; scores by layer; accuracies with parts silenced; the toys' numbers."""
     shown = picture(12.5, 7.0)
     layers, heads, left, beside = shown.subplots(2, 2, width_ratios=[1.1, 1.0]).flatten().tolist()
     language = table[table.part == "language"]
@@ -41,7 +42,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
-    """A line per kind of labels, with its interval at the first seed; other words dotted."""
+    """A line per kind of label, with its interval at the first seed; other words are dotted."""
     first = language[language.run == language.run.iloc[0]]
     for index, kind in enumerate(SHOWN):
         rows = first[(first.kind == "lens") & (first.name == kind)]
@@ -49,9 +50,7 @@ def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
         ax.fill_between(rows.step, rows.low, rows.high, color=colour(index), alpha=0.12, lw=0)
     for index, kind in enumerate(SHOWN[:2]):
         rows = table[(table.part == "other words") & (table.kind == "lens") & (table.name == kind)]
-        for number, (_, run) in enumerate(rows.groupby("run")):
-            ax.plot(run.step, run.value, color=colour(index), lw=1, ls=":",
-                    label="other words" if index == number == 0 else "_")  # fmt: skip
+        run_lines(ax, rows, color=colour(index), label="_" if index else "other words", lw=1, alpha=1, ls=":")
     ax.axhline(CHANCE, color=GREY, lw=0.8, ls="--")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set(xlabel="layers read", ylabel="calibrated accuracy", ylim=(0, 1.03),
@@ -60,7 +59,7 @@ def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
 
 
 def draw_heads(ax: Axes, rows: DataFrame) -> None:
-    """Every head of the first seed by its layer and its score on texts that chose nothing; those chosen are named."""
+    """Every head of the first seed by layer and by score on held-out texts; the chosen heads are named."""
     first = rows[rows.run == rows.run.iloc[0]]
     scores = first[first.kind == "again"]
     chosen = first[first.kind == "chosen"]
@@ -75,7 +74,7 @@ def draw_heads(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_left(ax: Axes, rows: DataFrame) -> None:
-    """By set: accuracies after true and permuted labels, and those of the whole."""
+    """By silenced set: accuracies after true and permuted labels, and those of the whole model."""
     for index, kind in enumerate(("true", "permuted")):
         whole = rows[(rows.kind == "whole") & (rows.name == kind)].value.mean()
         ax.axvline(whole, color=colour(index), lw=0.9, ls="--")
@@ -93,7 +92,7 @@ def draw_left(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
-    """The same numbers here, filled, and in the toys of `false_demonstrations`."""
+    """The same numbers for the language model (filled) and for the toys of `false_demonstrations`."""
     ours = beside(rows)
     for at, (name, _) in enumerate(BESIDE):
         small = toys[toys.name == name].value
@@ -106,7 +105,7 @@ def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
 
 
 def beside(rows: DataFrame) -> dict[str, list[float]]:
-    """Numbers of the language model by the names that the toys' have; one per run."""
+    """The language model's numbers by the toys' names; one per run."""
     found: dict[str, list[float]] = {name: [] for name, _ in BESIDE}
     for _, run in rows.groupby("run"):
         permuted = run[(run.kind == "lens") & (run.name == "permuted")].sort_values("step").value

@@ -1,6 +1,6 @@
-"""What is measured of language models, kept as an experiment's work; and the toy study's committed table.
+"""Measurements of language models, as an experiment's work, and numbers from the toy study's committed table.
 
-Studies import nothing of one another: what joins this one to the toy study of the same question is
+Studies do not import one another. The link to the toy study of the same question is its table,
 `results/false_demonstrations/table.csv`.
 """
 
@@ -20,7 +20,7 @@ REPORT = "overthinking.json"
 
 @dataclass(frozen=True)
 class Demonstrations(OfModel):
-    """True and false demonstrations, shown to a language model, to one made by hand, or to one that learnt nothing."""
+    """True and false demonstrations, shown to a language model, to a hand-set model, or to an untrained one."""
 
     label = "demonstrations"
     file = REPORT
@@ -50,14 +50,14 @@ class Demonstrations(OfModel):
 
 
 def toy(table: DataFrame) -> dict[str, Any]:
-    """By seed, of its trained models at scale cpu: what the language model's numbers are set beside."""
+    """The numbers of its trained models at scale `cpu`, by seed, for comparison with the language model's."""
     rows = table[(table.condition == "trained") & (table.scale == "cpu")]
     return {"seeds": [{"seed": int(some.seed.iloc[0]), **toy_model(some)} for _, some in rows.groupby("seed")]}
 
 
 @dataclass(frozen=True)
 class Toy(OfTable):
-    """The toy study's numbers, read off its committed table."""
+    """The toy study's numbers, read from its committed table."""
 
     label = "toy-table"
     file, experiment = REPORT, "false_demonstrations"
@@ -68,7 +68,7 @@ class Toy(OfTable):
 
 
 def toy_model(rows: DataFrame) -> dict[str, float]:
-    """One toy: accuracies, the critical layer as a share of all, and what its two heads take of the gap."""
+    """One toy: accuracies, the critical layer as a share of all, and the share of the gap that two heads carry."""
 
     def of(kind: str, name: str) -> float:
         (value,) = rows[(rows.kind == kind) & (rows.name == name)].value

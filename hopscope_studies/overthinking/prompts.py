@@ -1,7 +1,7 @@
 """Demonstrations, one a line (`otter: animal`), with true labels and with false ones.
 
-Halawi et al. (2023, arXiv:2307.09476, section 2). A text is asked at its last lines: what would stand behind the colon,
-after all lines before? So each text is several questions, with one demonstration more each time.
+After Halawi et al. (2023, arXiv:2307.09476, section 2). The last lines of a text are asked: which label follows the
+colon, given all lines before? So each text is several questions, each with one demonstration more than the last.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from hopscope.core.settings import BadInput
 from hopscope_studies.overthinking.words import SETS
 
 ITEMS = 20  # lines of a text
-PLACES = 6  # of which the last so many are asked
+PLACES = 6  # last lines that are asked
 KINDS = ("true", "permuted", "half", "random")
 N_LABELS = 3
 
 
 @dataclass(frozen=True)
 class Words:
-    """What is asked about, without labels.
+    """The words of the texts, without labels.
 
     Attributes:
-        name: of the set.
-        words: of every text; text line.
-        classes: the number of each word's own label; text line.
-        seed: of labels that are drawn.
+        name: the name of the set.
+        words: the words; text line.
+        classes: the index of each word's own label; text line.
+        seed: the seed of labels that are drawn.
     """
 
     name: str
@@ -40,20 +40,20 @@ class Words:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the classes are called."""
+        """The names of the classes."""
         return tuple(SETS[self.name])
 
     @property
     def asked(self) -> Tensor:
-        """Classes at the lines that are asked; text place."""
+        """The classes of the lines that are asked; text place."""
         return self.classes[:, -PLACES:]
 
     def shown(self, kind: str) -> Tensor:
-        """The number of the label that each line shows; text line.
+        """The index of the label that each line shows; text line.
 
         Args:
-            kind: `true`; `permuted`: of the class behind its own; `half`: each line is permuted or not, by itself;
-                `random`: any.
+            kind: `true`; `permuted`, the label of the next class; `half`, each line is permuted or not, independently;
+            `random`, any label.
         """
         drawn = generator(self.seed, f"labels {kind}")
         if kind == "random":
@@ -63,20 +63,20 @@ class Words:
         return (self.classes + by) % N_LABELS
 
     def part(self, start: int, end: int) -> Words:
-        """Some of the texts."""
+        """A range of the texts."""
         return replace(self, words=self.words[start:end], classes=self.classes[start:end])
 
 
 def words_of(name: str, count: int, seed: int) -> Words:
-    """Texts, of which no word comes twice; in each half of them every class is asked equally often at every line.
+    """Texts without repeated words; in each half of them every class is asked equally often at every line.
 
     Args:
-        name: of the set.
-        count: texts; a multiple of six.
-        seed: of all that is drawn.
+        name: the name of the set of words.
+        count: the number of texts, a multiple of six.
+        seed: the seed of everything that is drawn.
 
     Raises:
-        BadInput: there is no such set, or the texts cannot be halved so.
+        BadInput: there is no such set, or the texts cannot be halved in this way.
     """
     if name not in SETS:
         raise BadInput(f"there is no set of words {name!r}; choose {' or '.join(SETS)}")
@@ -95,14 +95,14 @@ def words_of(name: str, count: int, seed: int) -> Words:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts as tokens, the shorter ones filled up behind their end, where nothing that counts can see it.
+    """Texts as tokens; shorter ones are padded at the end, where no measured position sees the padding.
 
     Attributes:
         ids: text position.
-        label_at: where each line's label begins; text line.
+        label_at: the position at which each line's label begins; text line.
         label_ids: first token of each label.
         first: the first text.
-        tokens: how many tokens the shortest and the longest text have.
+        tokens: the numbers of tokens of the shortest and the longest text.
     """
 
     ids: Tensor
@@ -113,16 +113,16 @@ class Texts:
 
     @property
     def queries(self) -> Tensor:
-        """The token before the label, of each line that is asked; text place."""
+        """The position before the label of each line that is asked; text place."""
         return self.label_at[:, -PLACES:] - 1
 
     def rows(self, some: slice) -> Texts:
-        """Some of the texts."""
+        """A range of the texts."""
         return replace(self, ids=self.ids[some], label_at=self.label_at[some])
 
 
 def encoded(tokenizer: Any, words: Words, kind: str) -> Texts:
-    """Texts with one kind of labels. Raises BadInput if labels begin alike in this model's tokens."""
+    """Texts with one kind of label. Raises BadInput if two labels begin with the same token."""
     ids, places, first = [], [], ""
     shown = words.shown(kind)
     for row, numbers in zip(words.words, shown.tolist(), strict=True):
@@ -149,7 +149,7 @@ def written(words: list[str], labels: list[str]) -> tuple[str, list[int]]:
 
 
 def label_ids(ids: Tensor, label_at: Tensor, shown: Tensor, words: Words) -> Tensor:
-    """The token by which each label begins, everywhere. Raises BadInput if there is none of its own."""
+    """The token with which each label always begins. Raises BadInput if a label has no such token of its own."""
     begins = ids.gather(1, label_at)
     found = [set(begins[shown == number].tolist()) for number in range(N_LABELS)]
     if any(len(some) != 1 for some in found) or len(set.union(*found)) < N_LABELS:

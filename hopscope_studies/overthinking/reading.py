@@ -1,4 +1,4 @@
-"""Reports as rows of a tidy table: what claims and figure need of them."""
+"""Reports as rows of a tidy table, for claims and figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hopscope.experiments.reports import Row, row
 
 
 def demonstrations(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of one model."""
+    """The rows of one model."""
     yield from asks(report["asks"])
     yield row("layers", "all", report["layers"])
     for kind, curve in report["lens"].items():
@@ -25,7 +25,7 @@ def demonstrations(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def asks(found: Mapping[str, Any]) -> Iterator[Row]:
-    """What was asked."""
+    """Counts of what was asked."""
     yield from (row("asks", name, found[name]) for name in ("texts", "asked"))
     for name in ("demonstrations", "tokens"):
         yield from (row("asks", f"{end} {name}", at) for end, at in zip(("least", "most"), found[name], strict=True))
@@ -33,7 +33,7 @@ def asks(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def heads(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Scores, and which heads are chosen; `step` is their layer, from 1."""
+    """The scores of all heads, and the chosen ones; `step` is their layer, from 1."""
     for one in report["heads"]:
         name = f"L{one['layer']}H{one['head']}"
         yield from (row(kind, name, one[kind], step=one["layer"] + 1) for kind in ("score", "again", "induction"))
@@ -44,7 +44,7 @@ def heads(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def silenced(report: Mapping[str, Any]) -> Iterator[Row]:
-    """What is left without some parts."""
+    """Accuracies and gaps with parts silenced."""
     yield from (row("whole", name, found) for name, found in report["whole"].items())
     for one in report["without"]:
         about = {"other": " ".join(one["heads"]), "step": one["first_layer"]}
@@ -58,6 +58,6 @@ def silenced(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def toy(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of the toy study, a row per number and seed."""
+    """The toy study: a row per number and seed."""
     for one in report["seeds"]:
         yield from (row("toy", name.replace("_", " "), one[name], seed=one["seed"]) for name in one if name != "seed")

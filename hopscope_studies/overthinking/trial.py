@@ -1,13 +1,12 @@
-"""One model, shown true and false demonstrations: all that is measured, as overthinking.json holds it.
+"""One model, shown true and false demonstrations: all measurements, as in overthinking.json.
 
-The first half of the texts chooses: the heads with the highest scores, the layer that answers best, the critical
-layer. On the second half is judged what that comes to. Intervals draw texts anew.
+The heads with the highest scores, the layer that answers best and the critical layer are chosen on the first half of
+the texts. The second half judges them. Intervals resample texts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,20 +21,19 @@ from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, 
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.estimates import Number, agreement, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
+from hopscope.language.readings.base import Watch
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
 
-Watch = Callable[[str], None]
-
-CHOSEN = 5  # heads that are silenced together (paper), or a quarter of all where there are fewer than twenty
-DRAWS = 10  # random sets beside each; mixings of classes
-HIGHEST = 8  # induction heads that the chosen ones are compared with
+CHOSEN = 5  # heads silenced together (paper), or a quarter of all heads in models with fewer than twenty
+DRAWS = 10  # random sets of each kind; shuffles of the classes
+HIGHEST = 8  # induction heads with which the chosen ones are compared
 PAIR = ("true", "permuted")
 
 
 @dataclass(frozen=True)
 class Trial(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     words: str = setting("unnatural", "set of words")
     count: int = setting(48, "texts, a half each for choosing and judging", low=6, high=1200)
@@ -45,11 +43,11 @@ class Trial(Settings):
 
 @dataclass(frozen=True)
 class Half:
-    """What was read of one half of the texts.
+    """The answers on one half of the texts.
 
     Attributes:
         words: the texts.
-        read: by kind of labels.
+        read: the answers, by kind of label.
     """
 
     words: Words
@@ -66,13 +64,13 @@ class Half:
         return true - permuted
 
     def scores(self, lines: Tensor | None = None) -> Tensor:
-        """Of every head with permuted labels; layer head."""
+        """The score of every head with permuted labels; layer head."""
         lines = self.words.classes if lines is None else lines
         return scores(self.read["permuted"].looks, lines, self.words.asked)
 
 
 def critical(gap: Tensor) -> Tensor:
-    """Layers after which the gap first is half of the last or more; all of them and one where the last is none.
+    """The number of layers after which the gap first reaches half of its final value; one more than all if that is ≤ 0.
 
     Args:
         gap: before the first layer and after each; … layer.
@@ -83,7 +81,7 @@ def critical(gap: Tensor) -> Tensor:
 
 
 def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
-    """All that is measured. Raises BadInput for a model or words that do not fit."""
+    """All measurements. Raises BadInput for a model or words that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
     words = words_of(settings.words, settings.count, settings.seed)
@@ -113,7 +111,7 @@ def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
 
 
 def protocol(settings: Trial) -> dict[str, Any]:
-    """All that the numbers depend on beside the model."""
+    """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),
         "lines": ITEMS,
@@ -125,7 +123,7 @@ def protocol(settings: Trial) -> dict[str, Any]:
 
 
 def about(texts: dict[str, Texts], words: Words) -> dict[str, Any]:
-    """What is asked, and how long it is."""
+    """The number, length and labels of the texts."""
     lengths = [one.tokens for one in texts.values()]
     return {
         "texts": len(words.words),
@@ -141,7 +139,7 @@ def about(texts: dict[str, Texts], words: Words) -> dict[str, Any]:
 
 
 def described(first: Half, second: Half) -> dict[str, Any]:
-    """Accuracies and gaps after every layer, of all texts; what is chosen on one half and judged on the other."""
+    """Accuracies and gaps after every layer, on all texts; the best layer is chosen and judged on different halves."""
     curves = {kind: torch.cat([first.by_layer(kind), second.by_layer(kind)], 1).mean(2).T for kind in KINDS}
     gap = curves["true"] - curves["permuted"]  # text layer
     depth = gap.shape[1] - 1
@@ -167,7 +165,7 @@ def most_probable(kind: str, first: Half, second: Half) -> Tensor:
 
 
 def followed(first: Half, second: Half) -> Tensor:
-    """Calibrated accuracy of the label that is shown in place of the right one, at the end; text."""
+    """Calibrated accuracy of the false label that was shown, at the end; text."""
     halves = (first, second)
     shown = [half.words.shown("permuted")[:, -PLACES:] for half in halves]
     parts = [calibrated(half.read["permuted"].by_layer[-1], one) for half, one in zip(halves, shown, strict=True)]
@@ -178,7 +176,7 @@ def followed(first: Half, second: Half) -> Tensor:
 
 
 def sets_of(lens: Lens, first: Half, seed: int) -> dict[str, Silenced]:
-    """The highest heads, random sets of others, others of the same layers, and all that is late."""
+    """The highest heads, random sets of other heads and of heads in the same layers, late attention, and late MLPs."""
     top = chosen(first)
     others = [head for head in lens.heads if head not in top]
     found = {"top": Silenced(top)}
@@ -198,7 +196,7 @@ def chosen(half: Half) -> list[Head]:
 
 
 def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
-    """Scores of all heads on both halves, which are chosen, the highest scores with classes mixed, and induction."""
+    """Scores of all heads on both halves, the chosen ones, the highest scores with classes shuffled, and induction."""
     one, other, top = first.scores(), second.scores(), chosen(first)
     induction = head_scores(lens, repeated_tokens(lens, seed))[0]["induction"]
     named = {"score": one, "again": other, "induction": induction}
@@ -218,7 +216,7 @@ def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
 
 
 def silencing(sets: dict[str, Silenced], second: Half) -> dict[str, Any]:
-    """Both accuracies without each set, and by how much the gap is narrowed; all on texts that chose nothing."""
+    """Both accuracies without each set, and by how much the gap narrows, on the held-out texts."""
     whole = {kind: second.by_layer(kind)[-1].mean(1) for kind in PAIR}
     left = {kind: calibrated(second.read[kind].without, second.words.asked).mean(2) for kind in PAIR}  # set text
     gap = whole["true"] - whole["permuted"]
@@ -250,7 +248,7 @@ def silencing(sets: dict[str, Silenced], second: Half) -> dict[str, Any]:
 
 
 def beyond(narrowed: Tensor, top: int, at: dict[str, int], kind: str) -> Number:
-    """How much more the gap is narrowed than by the best of the sets of a kind, found anew in every draw of texts."""
+    """How much more the gap narrows than with the best set of a kind, found anew in every resample of texts."""
     beside = [index for name, index in at.items() if name.startswith(f"{kind} ")]
     rows = narrowed[[top, *beside]].T
     return number(rows, lambda means: means[:, 0] - means[:, 1:].max(1).values)

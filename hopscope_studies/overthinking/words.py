@@ -1,7 +1,8 @@
-"""Words of three kinds each, of our own: the set `unnatural`, and another.
+"""Our own words, in sets of three kinds: `unnatural`, and another.
 
 Halawi et al. (2023, arXiv:2307.09476, section 2) made `unnatural` of thirty plants, sports and animals, after Rong
-(2021, "Extrapolating to unnatural language processing with GPT-3's in-context learning"). No word here is theirs.
+(2021, "Extrapolating to unnatural language processing with GPT-3's in-context learning"). None of the words here is
+theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ HOUSEHOLD = {
         "helicopter airplane jet glider rocket ambulance limousine wagon carriage sled tank barge trolley"
     ),
 }
-#: By the set's name: its labels, each with its words.
+#: The labels of each set, each with its words.
 SETS: dict[str, dict[str, tuple[str, ...]]] = {
     name: {label: tuple(words.split()) for label, words in kinds.items()}
     for name, kinds in (("unnatural", UNNATURAL), ("household", HOUSEHOLD))

@@ -1,4 +1,4 @@
-"""Experiments that compare conditions, each a change of the small model: their table, figure and claims."""
+"""The table, figure and claims of experiments that compare conditions, each a change to the small model."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, cell
 from hopscope_studies.plateau.course import courses_of, endings, hop_times, times
 
-MANY = 12  # conditions from which on rows are drawn closer
+MANY = 12  # number of conditions above which rows are drawn closer together
 
 
 def conditions_of(
     runs: Iterable[Run], named: Mapping[str, Changes], scale: str, whole: Collection[str] = ()
 ) -> DataFrame:
-    """The two ends of each run's course, and the whole course of some conditions, with a column `condition`."""
+    """The first and last step of each run, and every step for some conditions, with a column `condition`."""
     name_of = namer(named, cell, scale)
     return courses_of(runs, whole=lambda config: name_of(config) in whole, condition=name_of)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is claimed of conditions.
+    """Claims about conditions.
 
     Attributes:
-        table: their runs, as `conditions_of` has them.
+        table: their runs, from `conditions_of`.
     """
 
     table: DataFrame
@@ -46,31 +46,31 @@ class Conditions:
         return self.table[self.table.condition.isin(conditions)]
 
     def learns(self, id: str, sentence: str, *conditions: str, hop: str = "", section: str = "beyond (9.2)") -> Claim:
-        """Every run of these conditions learns a hop, or all of them, while it is watched."""
+        """The claim that every run of these conditions learns a hop (or all hops) in training."""
         return self.shared(id, sentence, conditions, hop, section, {"at_least": 1, "of": "share of"})
 
     def waits(self, id: str, sentence: str, *conditions: str, hop: str = "x1", section: str = "beyond (9.2)") -> Claim:
-        """No run of these conditions learns a hop while it is watched."""
+        """The claim that no run of these conditions learns a hop in training."""
         return self.shared(id, sentence, conditions, hop, section, {"at_most": 0, "of": "share of"})
 
     def shared(
         self, id: str, sentence: str, conditions: Collection[str], hop: str, section: str, limit: Limit
     ) -> Claim:
-        """Held to the share of runs that learn; what is not learnt is censored, and counts as not learnt in time."""
+        """A claim about the share of runs that learn; a censored run counts as not having learnt in time."""
         rows = self.of(*conditions)
         steps = hop_times(rows, hop) if hop else times(rows)
         what = f"runs that learn {hop or 'every hop'}"
         return Evidence(rows, section, among=self.table).claim(id, sentence, steps.map(math.isfinite), what, **limit)
 
     def held(self, id: str, sentence: str, values: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
-        """Any values of these rows, held to a limit of ours."""
+        """A claim about any values of these rows, with a limit of ours."""
         return Evidence(rows, "beyond (9.2)", among=self.table).claim(id, sentence, values, what, **limit)
 
 
 @styled
-def conditions_figure(table: DataFrame, named: Mapping[str, Changes]) -> Figure:
+def figure(table: DataFrame) -> Figure:
     """A row per condition. Left: when each hop was learnt, one mark per seed. Right: the join, from start to end."""
-    there = [name for name in named if (table.condition == name).any()]
+    there = list(dict.fromkeys(table.condition))
     shown = picture(10.5, 1.1 + (0.27 if len(there) > MANY else 0.33) * len(there))
     left, right = shown.subplots(1, 2, sharey=True, width_ratios=[1.7, 1])
     ends = endings(table)
@@ -89,7 +89,7 @@ def conditions_figure(table: DataFrame, named: Mapping[str, Changes]) -> Figure:
 
 
 def draw_times(ax: Axes, ends: DataFrame, row: int, hops: list[str]) -> None:
-    """One condition's marks, a line to each hop."""
+    """The marks of one condition, at a height for each hop."""
     ax.axhline(row, color=GREY, lw=0.4, zorder=0)
     for index, hop in enumerate(hops):
         part = ends[ends.hop == hop]
@@ -101,7 +101,7 @@ def draw_times(ax: Axes, ends: DataFrame, row: int, hops: list[str]) -> None:
 
 
 def draw_joins(ax: Axes, ends: DataFrame, row: int) -> None:
-    """One condition's joins: a line per seed from where it began to where it ended."""
+    """The joins of one condition: a line per seed from start to end."""
     ax.axhline(row, color=GREY, lw=0.4, zorder=0)
     for index, (start, end) in enumerate(zip(ends.joined_start, ends.joined, strict=True)):
         height = row + 0.16 * (index - (len(ends) - 1) / 2)

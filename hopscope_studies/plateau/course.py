@@ -1,4 +1,4 @@
-"""The course of runs as tables: each hop's loss, and how much of the two factors is there, over training."""
+"""The course of runs as tables: each hop's loss and the two factors over training."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing, hop_curves_of
 from hopscope.runs.run import Run
 
-#: A hop is learnt below this share of the loss of who knows the step and follows no chain: 0.5 at N = 4 (section 7.2).
+#: A hop is learnt below this share of the loss of a guess that knows the step but not the chain: 0.5 at N = 4 (7.2).
 LEARNT = 2 / 3
 
 
 def courses_of(
     runs: Iterable[Run], *, whole: Callable[[Config], bool] = lambda _: True, **columns: Callable[[Config], Any]
 ) -> DataFrame:
-    """A row per run, step and hop; of runs that are not wanted `whole`, of the first and the last step alone.
+    """A row per run, step and hop; for runs that are not `whole`, only the first and the last step.
 
-    Columns: those of `hop_curves_of`, then learnt (the step at which the hop was learnt; NaN: not while it was
-    watched), steps (trained at most), joined (join attention of layer 0's best head), joined_later (of the best of all
-    other layers), look_up (look-up attention of the best head behind layer 0).
+    Columns: those of `hop_curves_of`, then learnt (the step at which the hop was learnt; NaN: not in training), steps
+    (the most that are trained), joined (join attention of layer 0's best head), joined_later (of the best head of all
+    other layers), look_up (look-up attention of the best head after layer 0).
     """
     runs = list(runs)
     curves = hop_curves_of(runs, **columns)
@@ -42,7 +42,7 @@ def courses_of(
 
 
 def factors_of(run: Run) -> DataFrame:
-    """What the two measures saw at each step that was logged."""
+    """The two measures at each logged step."""
     rows = []
     for row in run.rows:
         joins, looks = (row["measures"][name] for name in ("join_attention", "look_up_attention"))
@@ -59,12 +59,12 @@ def factors_of(run: Run) -> DataFrame:
 
 
 def best(heads: Mapping[str, float], *, first: bool) -> float:
-    """The most that a head of layer 0 has, or a head of the others; NaN where there is none."""
+    """The highest value of a head in layer 0, or of a head in later layers; NaN if there is none."""
     return max((value for name, value in heads.items() if name.startswith("L0H") == first), default=math.nan)
 
 
 def learnt_by(curves: DataFrame, runs: Iterable[Run]) -> DataFrame:
-    """When each hop of each run was learnt."""
+    """The step at which each hop of each run was learnt."""
     below = {run.config.identity: LEARNT * list(run.config.task.baselines.values())[1] for run in runs}
     found = [
         {"run": run, "hop": hop, "learnt": crossing(part.step.tolist(), part.hop_loss.tolist(), below[str(run)])}
@@ -74,20 +74,19 @@ def learnt_by(curves: DataFrame, runs: Iterable[Run]) -> DataFrame:
 
 
 def endings(table: DataFrame) -> DataFrame:
-    """A row per run and hop, the last of each, with `joined_start`, the join attention at the first step, beside it."""
+    """The last row of each run and hop, with `joined_start`, the join attention at the first step."""
     ordered = table.sort_values("step", kind="stable")
     last = ordered.groupby(["run", "hop"], sort=False).last().reset_index()
     last["joined_start"] = last.run.map(ordered.groupby("run").joined.first())
-    last["joined_least"] = last.run.map(ordered.groupby("run").joined.min())
     return last
 
 
 def times(table: DataFrame) -> Series:
-    """Per run, when its last hop was learnt; ∞ where one was not."""
+    """The step at which the last hop of each run was learnt; ∞ if some hop was not."""
     return table.drop_duplicates(["run", "hop"]).fillna({"learnt": math.inf}).groupby("run").learnt.max()
 
 
 def hop_times(table: DataFrame, hop: str) -> Series:
-    """Per run, when one hop was learnt; ∞ where it was not."""
+    """The step at which one hop of each run was learnt; ∞ if it was not."""
     part = table[table.hop == hop].drop_duplicates("run")
     return part.fillna({"learnt": math.inf}).set_index("run").learnt

@@ -1,4 +1,4 @@
-"""The figure of `plateau`: loss and attention side by side, the two factors against each other, and the law."""
+"""The figure of `plateau`: loss and attention side by side, the two factors, and the law."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hopscope_studies.plateau.law import PLATEAU, Theory, central, theory_of
 from hopscope_studies.plateau.theory.fit import STRIDE
 from hopscope_studies.plateau.theory.two_factor import share
 
-SHOWN = (0, 1, 1.5, 2, 4)  # starts that stand side by side
+SHOWN = (0, 1, 1.5, 2, 4)  # starts that are shown side by side
 ORDERS = {"deepest_first": "deepest first", "shuffled": "shuffled", "nearest_first": "nearest first"}
 
 
 @styled
-def plateau_figure(table: DataFrame) -> Figure:
-    """Above, per start, losses and the two attentions over training; below, phase portrait, law and who learns."""
+def figure(table: DataFrame) -> Figure:
+    """Top: losses and both attentions over training, per start. Bottom: phase portrait, law, and share that learns."""
     shown = picture(11.5, 9.0)
     above, below = shown.subfigures(2, 1, height_ratios=[1.25, 1]).tolist()  # type: ignore[union-attr]
     small = central(table)
@@ -64,21 +64,14 @@ def lines(ax: Axes, table: DataFrame, column: str, tint: str, label: str) -> Non
 
 
 def draw_portrait(ax: Axes, table: DataFrame) -> None:
-    """Each run's way in the plane of its two factors."""
+    """Each run's course in the plane of the two factors."""
     first = table[table.hop == "x1"]
     starts = sorted(first.start.unique())
     for index, start in enumerate(starts):
         part = first[first.start == start]
-        for number, (_, run) in enumerate(part.groupby("run")):
-            ax.plot(
-                run.joined,
-                run.look_up,
-                color=colour(index),
-                lw=0.9,
-                alpha=0.8,
-                label="_" if number else f"b = {start:g}",
-            )
-            ax.plot(run.joined.iloc[0], run.look_up.iloc[0], "o", color=colour(index), ms=3)
+        run_lines(ax, part, "look_up", "joined", color=colour(index), label=f"b = {start:g}", lw=0.9, alpha=0.8)
+        begun = part.groupby("run").first()
+        ax.plot(begun.joined, begun.look_up, "o", color=colour(index), ms=3)
     ax.set_yscale("log")
     ax.set_xlabel("join attention")
     ax.set_ylabel("look-up attention")
@@ -88,7 +81,7 @@ def draw_portrait(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_law(ax: Axes, table: DataFrame, theory: Theory | None) -> None:
-    """When x1 was learnt, by the join's attention at the start; what was not learnt stands above, hollow."""
+    """When x1 was learnt, by the join's attention at the start; runs that did not learn it are hollow, at the top."""
     small = table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1) & (table.hop == "x1")]
     ceiling = 1.15 * float(small.steps.max()) if len(small) else 1.0
     for index, (mlp, part) in enumerate(small.groupby("mlp")):
@@ -123,7 +116,7 @@ def draw_theory(ax: Axes, theory: Theory) -> None:
 
 
 def draw_learns(ax: Axes, table: DataFrame) -> None:
-    """The share of runs that learn their first hop by start; over several D, a map for each order."""
+    """The share of runs that learn x1, by start; with several D, a map."""
     if table.D.nunique() * table.order.nunique() > 1:
         draw_map(ax, table)
         return
@@ -139,7 +132,7 @@ def draw_learns(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_map(ax: Axes, table: DataFrame) -> None:
-    """Rows are orders and D, columns starts; in each the share of hops that were learnt."""
+    """A map of the share of hops learnt: rows are orders and D, columns are starts."""
     ends = table.drop_duplicates(["run", "hop"])
     ends = ends.assign(learns=ends.learnt.notna(), row=ends.order.map(ORDERS) + ", D = " + ends.D.astype(str))
     shares = ends.pivot_table(index="row", columns="start", values="learns", aggfunc="mean", sort=False)

@@ -1,7 +1,7 @@
-"""Who pulls at layer 0's attention to the token before: the loss's gradient by the role of the attending position.
+"""The gradient of the loss on layer 0's attention to the previous token, by the role of the attending position.
 
 The bias for the token before is one number for all rows of layer 0's pattern, so its gradient is the sum over rows of
-the gradients of their scores. Taken apart by role it says what the head is wanted for, and by whom it is not.
+the gradients of their scores. Split by role, it shows which positions need the head and which are harmed by it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIRST = "blocks.0.attn.hook_pattern"
 
 
 def pulls(model: Model, batch: Batch) -> dict[str, float]:
-    """dL/ds by role, s being added to every row's score of the token before: positive where the loss wants it lower.
+    """dL/ds by role, with s added to every row's score of the previous token; if positive, descent lowers the score.
 
     A row's softmax has the derivative dL/ds_k = p_k (g_k − Σ p g), with g = dL/dp.
     """
@@ -33,20 +33,20 @@ def pulls(model: Model, batch: Batch) -> dict[str, float]:
         batch.task.loss(outputs, batch.targets).backward()
     model.zero_grad(set_to_none=True)
     rows = before(kept[0].detach(), kept[0].grad)
-    held = batch.roles.held()[:, :, 1:]  # batch role position; the first position has none before it
+    held = batch.roles.held()[:, :, 1:]  # batch role position; the first position has no previous token
     return {name: float((rows * role).sum()) for name, role in zip(batch.roles.names, held.unbind(1), strict=True)}
 
 
 def before(pattern: Float[Tensor, "batch head query key"], gradient: Tensor | None) -> Float[Tensor, "batch row"]:
-    """dL/ds of each row but the first, s being the score of the token before, over all heads."""
-    assert gradient is not None  # the pattern is on the way to the loss
+    """dL/ds of each row but the first, with s the score of the previous token, summed over heads."""
+    assert gradient is not None  # the loss depends on the pattern
     scores = pattern * (gradient - (pattern * gradient).sum(-1, keepdim=True))
     return scores.diagonal(-1, -2, -1).sum(1)
 
 
 @torch.no_grad()
 def read_by_queries(model: Model, batch: Batch) -> dict[str, float]:
-    """By role, the most attention (0–1) that queries give it, of any chain, in one head of the later layers."""
+    """By role, the highest mean attention (0–1) from queries to that role in any chain, over heads of later layers."""
     layers = range(1, model.architecture.n_layers)
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in layers]
     cache = model(batch.inputs, cache=names)[1]

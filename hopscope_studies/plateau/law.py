@@ -16,13 +16,13 @@ from hopscope_studies.plateau.course import endings, hop_times, times
 from hopscope_studies.plateau.theory.fit import STRIDE, Seen, fitted
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
 
-WEAK, STRONG = 1.0, 2.0  # starts up to the one, and from the other on; 1.5 lies between
-FIT = (1.0, 4.0)  # what the theory is fitted to
-GUESSING, PLATEAU = 1.0, 0.75  # losses of who predicts nothing, and of who follows no chain (N = 4)
+WEAK, STRONG = 1.0, 2.0  # weak starts are at most the former, strong ones at least the latter; 1.5 lies between
+FIT = (1.0, 4.0)  # the starts that the theory is fitted to
+GUESSING, PLATEAU = 1.0, 0.75  # losses of predicting 0, and of a guess that follows no chain (N = 4)
 
 
 def is_central(config: Config) -> bool:
-    """Whether the theory is fitted to such runs: D = 3, deepest first, one head, no MLP."""
+    """Whether a run is of the kind that the theory is fitted to: D = 3, deepest first, one head, no MLP."""
     task = config.task.as_dict()
     return bool(
         (task["n_hops"], task["order"]) == (3, "deepest_first") and config.model.n_heads == 1 and not config.model.mlp
@@ -30,21 +30,21 @@ def is_central(config: Config) -> bool:
 
 
 def central(table: DataFrame) -> DataFrame:
-    """Their rows."""
+    """The rows of such runs."""
     return table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1) & ~table.mlp.astype(bool)]
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """All claims of one scale; of the deepest-first cells at D = 3 with one head."""
+    """All claims of one scale, on cells with D = 3, deepest first and one head."""
     small = table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1)]
     yield from threshold_claims(small)
-    yield from factor_claims(endings(small) if len(small) else small.assign(joined_start=[], joined_least=[]))
+    yield from factor_claims(endings(small) if len(small) else small.assign(joined_start=[]))
     yield the_law(small)
     yield from theory_claims(central(table), table)
 
 
 def threshold_claims(table: DataFrame) -> Iterator[Claim]:
-    """Who learns."""
+    """Which starts learn."""
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield Evidence(weak, "beyond (9.2)", among=table).claim(
         "weak_starts_wait",
@@ -75,7 +75,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def factor_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What becomes of the two factors."""
+    """How the two factors change."""
     first = ends[ends.hop == "x1"]
     waits, learns = first[first.learnt.isna()], first[first.learnt.notna()]
     begun = waits[waits.start > 0]
@@ -105,7 +105,7 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def the_law(table: DataFrame) -> Claim:
-    """Time against the join at the start, of those that learn, seed by seed and with MLPs or without."""
+    """The time by the join at the start, for runs that learn, seed by seed and with or without MLPs."""
     first = endings(table[table.hop == "x1"]) if len(table) else table.assign(joined_start=[])
     learns = first[first.learnt.notna()]
     exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
@@ -128,11 +128,11 @@ class Theory:
     """The two-factor model fitted to two starts, and the same without cost and wear.
 
     Attributes:
-        model: with all four rates.
-        free: with growth alone.
-        delay: steps until the plateau is half reached, of the runs without prior.
-        seen: what was measured, by start.
-        steps: that were watched.
+        model: the model with all four rates.
+        free: the model with growth alone.
+        delay: steps until runs without a prior are halfway to the plateau.
+        seen: the measurements by start.
+        steps: the number of steps in training.
     """
 
     model: TwoFactor
@@ -142,12 +142,12 @@ class Theory:
     steps: int
 
     def predicted(self, start: float) -> float:
-        """When x1 is learnt from this start on."""
+        """The predicted step at which x1 is learnt from this start."""
         return float(self.model.learning_time(start, self.steps, STRIDE))
 
 
 def theory_of(table: DataFrame) -> Theory | None:
-    """Of the central cells; None where the starts that it is fitted to, or the runs without prior, are missing."""
+    """The theory of the central cells; None if runs without a prior or from the fitted starts are missing."""
     first = table[table.hop == "x1"]
     seen = {float(start): seen_of(first[first.start == start]) for start in first.start.unique()}
     if not {0.0, *FIT} <= seen.keys():
@@ -161,7 +161,7 @@ def theory_of(table: DataFrame) -> Theory | None:
 
 
 def seen_of(part: DataFrame) -> Seen:
-    """What was measured of the runs with one start; joins as long as most of them were watched."""
+    """The measurements of runs with one start; joins for as long as most of these runs last."""
     joins = part.groupby("step").joined.agg(["mean", "count"])
     joins = joins[joins["count"] * 2 > part.run.nunique()]
     return Seen(
@@ -170,14 +170,14 @@ def seen_of(part: DataFrame) -> Seen:
 
 
 def halfway(table: DataFrame) -> float:
-    """The step at which runs without prior have come half of the way from guessing nothing to the plateau."""
+    """The step at which runs without a prior are halfway from predicting 0 to the plateau."""
     losses = table.groupby("step").hop_loss.median()
     below = losses.index[losses < (GUESSING + PLATEAU) / 2]
     return float(below[0]) if len(below) else 0.0
 
 
 def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
-    """Held to what it was not fitted to."""
+    """The theory's predictions for starts to which it was not fitted."""
     theory = theory_of(table) if len(table) else None
     edge = theory.model.threshold(theory.steps, stride=STRIDE) if theory else math.nan
     share = hop_times(table, "x1").map(math.isfinite)
@@ -192,8 +192,9 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
         "predicted threshold",
         also=[bound("predicted threshold", edge, above=never), bound("predicted threshold", edge, below=always)],
     )
-    held = [start for start in (theory.seen if theory else {}) if start not in FIT and theory_told(theory, start)]
-    ratios = [theory.predicted(start) / theory.seen[start].learnt for start in held] if theory else []
+    learnt = {start: seen.learnt for start, seen in theory.seen.items()} if theory else {}
+    held = [start for start, step in learnt.items() if start not in FIT and math.isfinite(step)]
+    ratios = [theory.predicted(start) / learnt[start] for start in held] if theory else []
     told = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
     yield Evidence(table[table.start.isin(held)], "beyond", among=among).claim(
         "the_model_predicts_the_times",
@@ -215,8 +216,3 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
             bound(f"share of runs with b = {FIT[0]:g} that learn x1", float(share.get(FIT[0], math.nan)), at_most=0),
         ],
     )
-
-
-def theory_told(theory: Theory | None, start: float) -> bool:
-    """Whether most runs with a start learnt x1."""
-    return theory is not None and math.isfinite(theory.seen[start].learnt)

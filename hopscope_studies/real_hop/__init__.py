@@ -1,4 +1,4 @@
-"""The circuit of a language model's hop, why two hops fail, and what the model would have to change.
+"""The circuit of a language model's hop, why two hops fail, and what would have to change in the model.
 
 Found: Sixteen to nineteen of SmolLM2's 300 heads and MLPs carry its one hop, and all of it is lost without them. On
 other facts they keep 0.78 to 0.92 of it. Two hops fail because the first one's answer reaches the query about two

@@ -1,4 +1,4 @@
-"""Claims on the circuit of a real model's hop: each from numbers of the table, on facts of which no search knew."""
+"""Claims on the circuit of a real model's hop, from the table, on facts that no search has seen."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pandas import DataFrame, Series
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import names, of
 
-KEPT = 0.8  # of the metric, that a circuit must keep, or that must be lost without it (ours)
-IDLE = 0.2  # of the metric, that random sets may keep or cost (ours)
+KEPT = 0.8  # share of the metric that a circuit must keep, or that must be lost without it (ours)
+IDLE = 0.2  # share of the metric that random sets may keep or cost (ours)
 FEW = 0.1  # share of all nodes (ours)
 ALIKE = 0.5  # Jaccard similarity of two circuits (ours)
 NODES = "beyond (E; Wang et al., 2023)"
 TWO = "beyond (Biran et al., 2024)"
 
-#: Each change's claim: id, kind and name of its rows, how many times the metric it must give, and the sentence.
+#: The claim on each change: id, kind and name of its rows, the factor on the metric that is asked, and the sentence.
 CHANGES = (
     (
         "perfect_lookups_suffice",
@@ -46,7 +46,7 @@ CHANGES = (
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the circuit is one, what else would do, and why two hops fail."""
+    """Whether the circuit suffices and is needed, how other methods compare, and why two hops fail."""
     main, others, two = (table[table.part == part] for part in ("one hop", "other wording", "two hops"))
     yield from about_the_circuit(main)
     whole = main[main.run.isin(main[main.kind == "edge"].run)]
@@ -59,7 +59,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
-    """Sufficient, necessary, small; and chance."""
+    """Whether the circuit is small, sufficient and necessary, compared with chance."""
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "the_question_moves_the_answer",
@@ -85,7 +85,7 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_losing_it(table: DataFrame) -> Iterator[Claim]:
-    """Without the circuit, and without others."""
+    """What is lost without the circuit, and without random nodes."""
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "it_is_lost_without_them",
@@ -114,7 +114,7 @@ def about_losing_it(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_edges(table: DataFrame) -> Iterator[Claim]:
-    """Places and edges between them."""
+    """Places, and edges between them."""
     evidence = Evidence(table, "beyond (Conmy et al., 2023)")
     yield evidence.claim(
         "single_tokens_keep_it",
@@ -193,7 +193,7 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
-    """Whether the hop is done in other words, and by what."""
+    """Whether the hop is done in other wordings, and by which nodes."""
     low = of(others, "answers", "metric", "low")
     done = others[others.run.isin(low[low > 0].index)]
     words = ", ".join(sorted({f"{row.formulation} ({row.layout})" for row in done.itertuples()})) or "none"
@@ -244,7 +244,7 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_time(table: DataFrame) -> Iterator[Claim]:
-    """When the first hop's answer is at the query, and whether more depth would help."""
+    """When the first hop's answer is at the query, and whether running layers twice helps."""
     evidence = Evidence(table, TWO)
     yield evidence.claim(
         "the_first_hop_is_not_there_in_time",
@@ -275,7 +275,7 @@ def about_time(table: DataFrame) -> Iterator[Claim]:
 
 
 def deadlines(table: DataFrame) -> list[float]:
-    """By run the last layer before which handing x_1 in still gives half of one hop's metric."""
+    """For each run, the last layer before which patching x_1 in still gives half of one hop's metric."""
     found = []
     for run, rows in table[table.kind == "handed in: metric"].groupby("run"):
         enough = rows[rows.value >= 0.5 * of(table, "answers: metric", "one hop")[run]]
@@ -284,7 +284,7 @@ def deadlines(table: DataFrame) -> list[float]:
 
 
 def handed_in(table: DataFrame) -> Series:
-    """The metric with x_1 handed in at a third of the depth; by run."""
+    """The metric with x_1 patched in at a third of the depth, by run."""
     rows = table[table.kind == "handed in: metric"]
     third = rows.step.max() / 3
     nearest = (rows.step - third).abs().min()
@@ -292,9 +292,10 @@ def handed_in(table: DataFrame) -> Series:
 
 
 def above_shuffled(table: DataFrame, late: bool = False) -> list[float]:
-    """By run the most by which a probe for x_1 at the query, up to the deadline or behind it, is above shuffled labels.
+    """For each run, the most by which a probe for x_1 at the query exceeds shuffled labels, up to the deadline or
+    after.
 
-    NaN where there is no such layer.
+    NaN if there is no such layer.
     """
     found = []
     for (_, rows), deadline in zip(table.groupby("run"), deadlines(table), strict=True):
@@ -306,7 +307,7 @@ def above_shuffled(table: DataFrame, late: bool = False) -> list[float]:
 
 
 def about_change(table: DataFrame) -> Iterator[Claim]:
-    """What would make the hop better."""
+    """Which changes improve the hop."""
     now = of(table, "answers", "metric")
     for id, kind, name, factor, sentence in CHANGES:
         found = of(table, f"{kind}: metric", name)

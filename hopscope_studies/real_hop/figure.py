@@ -1,4 +1,4 @@
-"""The figure of the study: the circuit as it stands in the model, what it keeps, and why two hops fail."""
+"""The figure of the study: the circuit, the share of the metric that it keeps, and why two hops fail."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, PALETTE, name_rows, picture, styled
 from hopscope.experiments.variants import seeds_of
 from hopscope_studies.real_hop.language.picture import Shown, draw_hop
 
-#: What the middle panel shows: kind, name, and how it is called.
+#: The rows of the panel of shares: kind, name, and label.
 KEPT = (
     ("nodes", "the circuit"),
     ("places", "at single tokens"),
@@ -24,7 +25,7 @@ KEPT = (
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: the first seed's circuit. Right: shares kept on other facts; the second hop's deadline; changes."""
+    """Left: the first seed's circuit. Right: shares kept on other facts, the second hop's deadline, and changes."""
     shown = picture(13.0, 8.2)
     grid = shown.add_gridspec(3, 2, width_ratios=[2.1, 1.0])
     main, two = table[table.part == "one hop"], table[table.part == "two hops"]
@@ -56,13 +57,13 @@ def draw_circuit(ax: Axes, rows: DataFrame) -> None:
 
 
 def readable(token: str) -> str:
-    """A token as one reads it: `c`, and quoted only where it is blank."""
+    """A token as text, such as `c`; blank ones are quoted."""
     plain = str(literal_eval(token))
     return plain.strip() if plain.strip() else token
 
 
 def draw_kept(ax: Axes, rows: DataFrame) -> None:
-    """What sets keep of the metric on facts that the search never saw; a point per seed, or per random set."""
+    """The share of the metric that sets keep on facts that the search never saw; a point per seed or random set."""
     for height, (name, _) in enumerate(KEPT):
         some = rows[(rows.kind == "kept") & (rows.name == name)]
         random = name.startswith("random")
@@ -80,29 +81,19 @@ def draw_kept(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_deadline(ax: Axes, rows: DataFrame) -> None:
-    """The metric if the first hop's answer is handed in before a layer, and what probes find at the query by then."""
+    """The metric if the first hop's answer is patched in before a layer, and the accuracy of probes there."""
+    handed = rows[rows.kind == "handed in: metric"].sort_values("step")
+    run_lines(ax, handed, color=PALETTE[0], label="answer, if it is handed in before", lw=1.6, alpha=1)
     for seed in seeds_of(rows):
-        one = rows[rows.seed == seed]
-        given = one[one.kind == "handed in: metric"].sort_values("step")
-        ax.plot(
-            given.step,
-            given.value,
-            color=PALETTE[0],
-            lw=1.6,
-            label="answer, if it is handed in before" if not seed else None,
-        )
+        one, given = rows[rows.seed == seed], handed[handed.seed == seed]
         ax.fill_between(given.step, given.low, given.high, color=PALETTE[0], alpha=0.12, lw=0)
         base = one[(one.kind == "answers: metric") & (one.name == "two hops")]
         ax.axhline(float(base.value.iloc[0]), color=GREY, lw=1, ls="--", label="answer, as it is" if not seed else None)
     ax.set_ylabel("logit difference (nats)", color=PALETTE[0])
     ax.set_xlabel("layer")
     other = ax.twinx()
-    for seed in seeds_of(rows):
-        probe = rows[(rows.seed == seed) & (rows.kind == "probe x_1") & rows.name.str.startswith("query")]
-        probe = probe.sort_values("step")
-        other.plot(
-            probe.step, probe.value, color=PALETTE[1], lw=1.2, label="it is there, by a probe" if not seed else None
-        )
+    probe = rows[(rows.kind == "probe x_1") & rows.name.str.startswith("query")].sort_values("step")
+    run_lines(other, probe, color=PALETTE[1], label="it is there, by a probe", lw=1.2, alpha=1)
     other.axhline(0.25, color=PALETTE[1], lw=0.8, ls=":")
     other.set_ylim(0, 1)
     other.set_ylabel("accuracy of the probe", color=PALETTE[1])
@@ -113,7 +104,7 @@ def draw_deadline(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_changes(ax: Axes, rows: DataFrame) -> None:
-    """The metric as it is, and with heads changed; random heads beside them."""
+    """The metric as it is, with heads changed, and with the same change to random heads."""
     kinds = (
         ("perfect: metric", "all of these", "lookups perfect"),
         ("louder: metric", "the heads", "circuit louder"),

@@ -1,4 +1,4 @@
-"""What is asked of a model, kept as an experiment's work: the circuit of one hop in some wording, why two hops fail."""
+"""Measurements of a model, as an experiment's work: the circuit of one hop in some wording, and why two hops fail."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A Llama made by hand that recalls as the paper says models do: the positive control.
+"""A hand-set Llama that recalls facts as the paper describes: the positive control.
 
-Head 0 of layer 0 looks at the subject and hands it on: the topic head. The MLP of layer 0 is a memory: a neuron per
-fact reads that subject there and writes its answer (Geva et al., 2021). The MLP of layer 1 reads the answer and takes
-half of it back: the last layer's suppression. The other heads do nothing.
+Head 0 of layer 0, the topic head, attends to the subject and copies it. The MLP of layer 0 is a memory: a neuron per
+fact reads that subject and writes its answer (Geva et al., 2021). The MLP of layer 1 reads the answer and subtracts
+half of it: the last layer's suppression. The other heads do nothing.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from hopscope.language.lens.ablation import Head
 from hopscope.language.lens.by_hand import CODE, CONSTANT, D_HEAD, SHARP, STILL, WIDTH, blank, move, one_per_word
 from hopscope_studies.recall_mechanisms.words import RELATIONS, Fact
 
-KINDS = ("capital", "opposite")  # no subject is asked about in both
-COUNT = 12  # facts of each
+KINDS = ("capital", "opposite")  # no subject is in both
+COUNT = 12  # facts of each kind
 TOPIC: Head = (0, 0)
-WRITTEN, TAKEN = 1.0, 0.5  # length of what the first MLP writes; share of it that the second takes back
-LOUD, SOFT = 1.0, 0.25  # of the answer and the subject, as they are read off
-SUBJECT, OTHER = 1, -1  # dimensions that say what is asked about and what is not
+WRITTEN, TAKEN = 1.0, 0.5  # length of the first MLP's output; share of it that the second subtracts
+LOUD, SOFT = 1.0, 0.25  # strengths with which the unembedding reads the answer and the subject
+SUBJECT, OTHER = 1, -1  # dimensions that mark subjects, and all other words
 OWN, FOUND, ANSWER = (slice(4 + CODE * i, 4 + CODE * (i + 1)) for i in range(3))
 
 
 def facts() -> list[Fact]:
-    """All that it knows."""
+    """All facts that the model knows."""
     return [fact for name in KINDS for fact in RELATIONS[name].facts[:COUNT]]
 
 
 def names() -> list[str]:
-    """All that its sentences are made of, subjects and answers first."""
+    """All words of its sentences, subjects and answers first."""
     known = [word for fact in facts() for word in (fact.subject, fact.answer)]
     said = [word.strip(",") for name in KINDS for sentence in RELATIONS[name].sentences for word in sentence.split()]
     return ["<unk>", ",", *dict.fromkeys([*known, *(word for word in said if word != "{}")])]
@@ -58,7 +58,7 @@ def pairs(known: list[Fact]) -> list[tuple[str, str]]:
 
 
 def embed(model: Any, words: list[str], codes: torch.Tensor) -> None:
-    """A direction per word; all embeddings have the norm √3. Subjects are read off softly where they are found."""
+    """A direction per word; embeddings have the norm √3. Subjects are also read, weakly, where the head writes them."""
     embedding, read = model.model.embed_tokens.weight, model.lm_head.weight
     asked = [words.index(fact.subject) for fact in facts()]
     embedding[:, CONSTANT], embedding[:, OWN], embedding[:, OTHER] = 1, codes, 1
@@ -68,20 +68,20 @@ def embed(model: Any, words: list[str], codes: torch.Tensor) -> None:
 
 
 def look_at_subject(attention: Any) -> None:
-    """All attention to what is asked about, from everywhere behind it."""
+    """Make every later position attend only to the subject."""
     row = TOPIC[1] * D_HEAD + STILL
     attention.q_proj.weight[row, CONSTANT], attention.k_proj.weight[row, SUBJECT] = 5 * SHARP, 5 * SHARP
 
 
 def remember(mlp: Any, source: slice, read: torch.Tensor, written: torch.Tensor, squares: float) -> None:
-    """A neuron per fact, whose gate is always open: what it reads at `source` with length 1 it answers in full.
+    """A neuron per fact with an open gate: for a code of length 1 at `source` it writes the whole answer.
 
     Args:
-        mlp: of a layer.
-        source: where it reads.
-        read: what each neuron reads, of length 1; neuron code.
-        written: what it answers at `ANSWER`; neuron code.
-        squares: the squared length of the stream, which the norm before the MLP brings to √width.
+        mlp: the MLP of a layer.
+        source: the dimensions that it reads.
+        read: the code that each neuron reads, of length 1; neuron code.
+        written: the code that it writes at `ANSWER`; neuron code.
+        squares: the squared length of the stream, which the norm before the MLP scales to √width.
     """
     loud = torch.tensor((WIDTH / squares) ** 0.5)
     mlp.gate_proj.weight[:, CONSTANT] = SHARP

@@ -1,4 +1,4 @@
-"""Claims on factual recall: each from numbers of the table; what was chosen is judged on other groups of facts."""
+"""Claims on factual recall, from the table; what was chosen on some groups of facts is judged on others."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pandas import DataFrame, Series
 from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope.experiments.reports import of
 
-ENOUGH = 12  # facts that a sentence must bring out (ours)
-MOST = 0.5  # of what heads write of the topic (ours)
-FEW = 0.1  # of it, by random heads; of what varies in an MLP's output (ours)
-LATE = 2 / 3  # of the layers (ours)
-OFTEN = 0.75  # of the prompts (ours)
+ENOUGH = 12  # facts that a sentence must elicit (ours)
+MOST = 0.5  # share of what heads write along the subject (ours)
+FEW = 0.1  # the same share for random heads; share of the variation in an MLP's output (ours)
+LATE = 2 / 3  # share of the layers (ours)
+OFTEN = 0.75  # share of the prompts (ours)
 
 
 def beside(table: DataFrame, kind: str, start: str = "") -> Series:
-    """The highest value of a kind among the names that begin so; by run."""
+    """The highest value of a kind among names with this prefix, by run."""
     rows = table[(table.kind == kind) & table.name.str.startswith(start)]
     return rows.groupby("run").value.max()
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is known, topic heads, the function, the regression, the last layer, the toys; then controls."""
+    """What is known, topic heads, the function, the regression, the last layer, the toys, and controls."""
     language = table[table.part == "language"]
     yield from about_knowledge(language)
     yield from about_topic_heads(language)
@@ -37,7 +37,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_knowledge(table: DataFrame) -> Iterator[Claim]:
-    """How many prompts are answered with the right word before all others."""
+    """How many prompts have the right word as the likeliest."""
     rows = table[table.kind == "right"]
     first = rows[rows.run == rows.run.min()]
     yield Evidence(rows, "3").claim(
@@ -51,7 +51,7 @@ def about_knowledge(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
-    """Whether a few heads write the subject to the token that asks."""
+    """Whether a few heads write the subject at the last token."""
     evidence = Evidence(table, "4")
     chances = [table[(table.kind == "topic: share") & table.name.str.startswith(name)] for name in CONTROLS]
     yield evidence.claim(
@@ -95,7 +95,7 @@ CONTROLS = ("random", "same layers")
 
 
 def about_exchange(table: DataFrame) -> Iterator[Claim]:
-    """Other outputs in the place of topic heads."""
+    """The effects of replacing the topic heads' outputs."""
     evidence = Evidence(table, "4")
     for id, kind, sentence in (
         (
@@ -150,7 +150,7 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_regression(table: DataFrame) -> Iterator[Claim]:
-    """What the MLP's output is made of."""
+    """What explains the MLP's output."""
     evidence = Evidence(table, "5")
     mixed = table[table.kind == "regression: mixed"]
     yield evidence.claim(
@@ -186,7 +186,7 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_numbers(table: DataFrame) -> Iterator[Claim]:
-    """What it does with each head's output, and what it adds to all."""
+    """The coefficients of the heads' outputs, and the intercept."""
     evidence = Evidence(table, "5")
     heads = table[table.kind == "regression: head"]
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
@@ -235,7 +235,7 @@ def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_toys(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """Beside the toy study's committed table."""
+    """A comparison with the toy study's committed table."""
     evidence = Evidence(table, "beyond")
     steps = [of(toys, "toy: halved after", name).mean() for name in ("relation", "subject")]
     layers = [of(table, "halved after", name).mean() for name in ("relation", "subject")]
@@ -262,13 +262,13 @@ def about_toys(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def widest(cells: DataFrame) -> float:
-    """The best recall of the smaller attentions with the widest MLP."""
+    """The best recall of models with smaller attention and the widest MLP."""
     sizes = cells.other.str.removeprefix("MLP ").astype(float)
     return float(cells[(sizes == sizes.max()) & (cells.step < cells.step.max())].value.max())
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """What must be so for the rest to mean anything."""
+    """The conditions under which the other claims mean anything."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
@@ -301,7 +301,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
 
 
 def spans(table: DataFrame, what: str, kind: str, name: str) -> list[Any]:
-    """That 0 is in an interval."""
+    """The bounds for an interval to contain 0."""
     return [
         bound(f"lower end of {what}", of(table, kind, name, "low"), at_most=0),
         bound(f"upper end of {what}", of(table, kind, name, "high"), at_least=0),

@@ -1,4 +1,4 @@
-"""The figure of the study: who adds the answer, the topic heads, other outputs in their place, and the toys beside."""
+"""The figure of the study: contributions to the answer, topic heads, replaced outputs, and the toys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHARES = (
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """What layers add; heads by layer; shares with heads changed; both parts of an answer by layer."""
+    """Contributions of layers; heads by layer; shares with outputs replaced; both parts of an answer by layer."""
     shown = picture(12.5, 7.4)
     layers, heads, instead, parts = shown.subplots(2, 2, width_ratios=[1.0, 1.05]).flatten().tolist()
     language = table[table.part == "language"]
@@ -36,12 +36,12 @@ def figure(table: DataFrame) -> Figure:
 
 
 def first_of(rows: DataFrame) -> DataFrame:
-    """Of the first seed."""
+    """The rows of the first seed."""
     return rows[rows.run == rows.run.iloc[0]]
 
 
 def draw_layers(ax: Axes, rows: DataFrame) -> None:
-    """By layer: what it adds to the answer above other answers of its relation, of that MLPs, and above all words."""
+    """By layer: its addition to the answer among its kind, its MLP's part of that, and that among all words."""
     first = first_of(rows)
     for index, (kind, name, words) in enumerate(
         (
@@ -60,7 +60,7 @@ def draw_layers(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_heads(ax: Axes, rows: DataFrame) -> None:
-    """Every head of the first seed by its layer and what it writes of the subject on groups that chose nothing."""
+    """Every head of the first seed by layer and by how much it writes along the subject, on held-out groups."""
     first = first_of(rows)
     heads = first[first.kind == "head: topic"]
     names = set(first[(first.kind == "chosen") & (first.name == "topic")].other)
@@ -75,7 +75,7 @@ def draw_heads(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_instead(ax: Axes, rows: DataFrame) -> None:
-    """By set of heads: shares with their outputs replaced, a mark per seed or random set."""
+    """By set of heads: the shares with their outputs replaced, a mark per seed or random set."""
     for index, (kind, words) in enumerate(SHARES):
         found = rows[rows.kind == f"instead: {kind}"]
         for at, (name, _) in enumerate(SETS):
@@ -91,7 +91,7 @@ def draw_instead(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_parts(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
-    """How often either part of the answer is right after each layer; above it when either is learnt in the toys."""
+    """How often each part of the answer is right after each layer; the legend says when the toys learn it."""
     first = first_of(rows)
     for index, name in enumerate(("relation", "subject")):
         some = first[(first.kind == "lens: right") & (first.name == name)]

@@ -1,7 +1,7 @@
 """The MLP that applies the function, such as country to capital: chosen on one half of the groups, judged on the other.
 
-It is the MLP that adds most to the answer beside other answers of its relation. Its output is then explained by
-regression (`regression`), with the answers of other subjects as control.
+It is the MLP that adds most to the answer against other answers of its relation. Its output is then explained by
+regression (`regression`), with the answers of other subjects as a control.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUBJECT, ANSWER, REST = "subject", "answer", "rest of the stream"
 
 
 def function(prompts: Prompts, topic: Sequence[Head], seed: int) -> dict[str, Any]:
-    """All of one model's."""
+    """All measurements of the function in one model."""
     added = prompts.fact.mlps
     layer = int(added[prompts.first].mean(0).argmax())
     before = [head for head in topic if head[0] <= layer]
@@ -43,7 +43,7 @@ def function(prompts: Prompts, topic: Sequence[Head], seed: int) -> dict[str, An
 
 
 def of_others(one: Recall, layer: int, seed: int) -> Tensor:
-    """What an MLP adds to the answer of another subject of the sentence; fact."""
+    """An MLP's addition to the answer of another subject of the sentence; fact."""
     order = torch.randperm(len(one.asks.groups), generator=generator(seed, "mixed answers"))
     other = torch.empty_like(order)
     other[order] = order.roll(1)
@@ -52,7 +52,7 @@ def of_others(one: Recall, layer: int, seed: int) -> Tensor:
 
 
 def design(prompts: Prompts, layer: int, heads: Sequence[Head]) -> Design:
-    """An MLP's output by subject, answer, topic heads and the rest of what it read; fitted on the first half."""
+    """The regression of an MLP's output on subject, answer, topic heads and other inputs; fitted on the first half."""
     names = [SUBJECT, ANSWER, *(short(head) for head in heads), REST]
     return Design(
         names,
@@ -65,7 +65,7 @@ def design(prompts: Prompts, layer: int, heads: Sequence[Head]) -> Design:
 
 
 def vectors(one: Recall, layer: int, heads: Sequence[Head]) -> Tensor:
-    """Directions of length 1, what heads wrote, and the rest of the stream before an MLP; fact vector d_model."""
+    """Directions of length 1, the heads' outputs, and the rest of the stream before an MLP; fact vector d_model."""
     units = [one.unit(row) for row in (one.subject_among_its_kind, one.answer_among_its_kind)]
     written = one.written(heads)
     rest = one.wrote.streams[:, layer + 1] - one.wrote.mlps[:, layer] - written.sum(1)
@@ -73,7 +73,7 @@ def vectors(one: Recall, layer: int, heads: Sequence[Head]) -> Tensor:
 
 
 def regression(made: Design, heads: Sequence[Head], seed: int) -> dict[str, Any]:
-    """What is explained on the other half, by what, and what by mixed facts."""
+    """The variation explained on the other half, by which vectors, and with facts shuffled."""
     names = [name for name in made.names if name != ANSWER]
     read = made.only(names)
     return {
@@ -89,13 +89,13 @@ def regression(made: Design, heads: Sequence[Head], seed: int) -> dict[str, Any]
 
 
 def intercept(prompts: Prompts, made: Design) -> Number:
-    """What the intercept adds to answers that were not fitted, less what it adds to answers of other relations."""
+    """The intercept's addition to answers that were not fitted, minus that to answers of other relations."""
     every = torch.cat([one.asks.choices for one in prompts.recalls]).unique()
     return prompts.judged((prompts.gather(lambda one: of_its_kind(one, every)) * made.intercepts()).sum(1))
 
 
 def of_its_kind(one: Recall, every: Tensor) -> Tensor:
-    """The answer less the mean answer of other relations, with the final norm of its prompt; fact d_model."""
+    """The answer minus the mean answer of other relations, with the final norm of its prompt; fact d_model."""
     others = every[~torch.isin(every, one.asks.choices)]
     rest = one.unembedding[others].mean(0) if len(others) else one.unembedding.mean(0)
     return one.folded(one.wrote.streams[:, -1]) * (one.unembedding[one.asks.answers] - rest)

@@ -1,8 +1,8 @@
-"""Other outputs put in the place of some heads, at the token that asks: the sentence's mean, or another subject's.
+"""Replacing the outputs of some heads at the last token: by the sentence's mean, or by another subject's outputs.
 
-At the mean, heads say nothing of the subject: what is lost is what the answer needed of them. With another subject's
-(interchange, Geiger et al., 2021), the argument is exchanged: if MLPs apply a function to what these heads write, they
-then add the other subject's answer. Both are judged on groups that chose nothing.
+At the mean, heads carry nothing about the subject, and the loss shows what the answer needed from them. With another
+subject's outputs (interchange, Geiger et al., 2021), the argument is exchanged. If MLPs apply a function to the heads'
+outputs, they then add the other subject's answer. Both are judged on groups that chose nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES = ("lost", "exchanged", "by_mlps")
 
 
 def replaced(lens: Lens, prompts: Prompts, sets: dict[str, list[Head]]) -> dict[str, Any]:
-    """Every set's three shares: of what is known lost; of the whole way to the other's answer; of the MLPs' way."""
+    """The three shares of every set: knowledge lost, way to the other's answer, and the MLPs' part of that way."""
     found, wholes, groups = [], [], []
     starts = torch.tensor([len(kept) for kept in prompts.kept]).cumsum(0).tolist()
     for recall, kept, end in zip(prompts.recalls, prompts.kept, starts, strict=True):
@@ -39,7 +39,7 @@ def replaced(lens: Lens, prompts: Prompts, sets: dict[str, list[Head]]) -> dict[
 
 
 class Pairs:
-    """Each fact of a sentence with the next one, whose subject is put in."""
+    """Each fact of a sentence paired with the next one, whose subject is put in."""
 
     def __init__(self, recall: Recall):
         self.recall = recall
@@ -51,17 +51,17 @@ class Pairs:
 
     @property
     def whole(self) -> Tensor:
-        """What there is to lose, and the ways to the other subject's run; fact 3."""
+        """The whole of each share: the knowledge, and both distances to the other subject's run; fact 3."""
         return torch.stack([self.now[:, LOST], *(self.now - self.then)[:, 1:].unbind(1)], 1)
 
     def numbers(self, wrote: Wrote) -> Tensor:
-        """The answer among its kind; it against the other's answer, in all, and what MLPs add of that; fact 3."""
+        """The answer against its kind; the answer against the other's, in all and from MLPs; fact 3."""
         shares = self.recall.shares(wrote, self.between)
         known = self.recall.shares(wrote, self.recall.answer_among_its_kind).total
         return torch.stack([known, shares.total, shares.mlps.sum(1)], 1)
 
     def moved(self, heads: list[Head]) -> Tensor:
-        """By how much the three fall with a set of heads changed; fact 3."""
+        """By how much these three numbers fall with a set of heads changed; fact 3."""
         z = self.recall.wrote.z
         mean = self.recall.run(Instead(heads, z.mean(0, keepdim=True).expand_as(z)))
         other = self.recall.run(Instead(heads, z[self.other]))
@@ -69,18 +69,18 @@ class Pairs:
 
 
 def at(wrote: Wrote, rows: Tensor) -> Wrote:
-    """Of other facts."""
+    """The same for other facts."""
     return Wrote(wrote.z[rows], wrote.looks[rows], wrote.mlps[rows], wrote.streams[rows])
 
 
 def reported(moved: Tensor, whole: Tensor, groups: list[int], sets: dict[str, list[Head]]) -> dict[str, Any]:
-    """Shares with intervals, and how far both chosen sets are above the best random one of each kind.
+    """Shares with intervals, and by how much both chosen sets exceed the best random set of each kind.
 
     Args:
         moved: prompt set 3.
         whole: prompt 3.
-        groups: of prompts.
-        sets: in the order of `moved`.
+        groups: the groups of prompts.
+        sets: the sets of heads, in the order of `moved`.
     """
     names = list(sets)
 

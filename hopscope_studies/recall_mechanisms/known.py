@@ -1,4 +1,4 @@
-"""The prompts that count, those which a model answers with the right word before all others, in halves of groups."""
+"""The prompts that count, those for which a model's likeliest word is right, in halves of groups."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hopscope_studies.recall_mechanisms.prompts import Asks
 
 @dataclass
 class Prompts:
-    """All prompts that count, one after the other; tensors begin with the prompt.
+    """All prompts that count, concatenated; the first axis of tensors is the prompt.
 
     Attributes:
         recalls: the model on each sentence.
         kept: which facts of each sentence count.
         groups: the number of each prompt's group.
-        first: whether its group is of the half that chooses.
+        first: whether its group is in the half that chooses.
     """
 
     recalls: list[Recall]
@@ -42,11 +42,11 @@ class Prompts:
         self.answer = self.shares(lambda one: one.answer)
 
     def gather(self, of: Callable[[Recall], Tensor]) -> Tensor:
-        """Something of every prompt that counts."""
+        """A quantity of every prompt that counts."""
         return torch.cat([of(one)[kept] for one, kept in zip(self.recalls, self.kept, strict=True)])
 
     def shares(self, direction: Callable[[Recall], Tensor]) -> Shares:
-        """What the parts add along a direction, of every prompt that counts."""
+        """The additions of all parts along a direction, for every prompt that counts."""
         found = [one.shares(one.wrote, direction(one)) for one in self.recalls]
         parts = ("embedding", "heads", "mlps")
         return Shares(
@@ -58,7 +58,7 @@ class Prompts:
 
     @property
     def batches(self) -> Tensor:
-        """The number of each prompt's sentence."""
+        """The index of each prompt's sentence."""
         return torch.cat([torch.full((len(kept),), number) for number, kept in enumerate(self.kept)])
 
     def judged(self, values: Tensor, of: Callable[[Tensor], Tensor] = lambda means: means) -> Number:
@@ -70,12 +70,12 @@ class Prompts:
         return over_needles(of, values, self.groups)
 
     def groups_where(self, some: Tensor) -> list[int]:
-        """Groups of some prompts."""
+        """The groups of some prompts."""
         return [group for group, there in zip(self.groups, some.tolist(), strict=True) if there]
 
 
 def counted(lens: Lens, asks: Sequence[Asks], seed: int, all_count: bool) -> tuple[Prompts, list[dict[str, Any]]]:
-    """The prompts that count, and how many of how many are answered right."""
+    """The prompts that count, and how many of each sentence's are answered right."""
     names = sorted({group for one in asks for group in one.groups})
     order = torch.randperm(len(names), generator=generator(seed, "halves")).tolist()
     number = {name: order[i] for i, name in enumerate(names)}
@@ -94,5 +94,5 @@ def counted(lens: Lens, asks: Sequence[Asks], seed: int, all_count: bool) -> tup
 
 
 def ratio(part: int, whole: int = 0) -> Callable[[Tensor], Tensor]:
-    """One mean by another."""
+    """The ratio of two means."""
     return lambda means: means[:, part] / means[:, whole]

@@ -1,7 +1,7 @@
 """Whether the last layer suppresses the answer (anti-overconfidence; Lv et al., 2024), and what halving it does.
 
-A layer's share of a token's logit is taken above the mean of all tokens. What the last layer adds can be halved
-exactly: nothing but the final norm comes behind it.
+A layer's addition to a token's logit is measured against the mean of all tokens. What the last layer adds can be halved
+exactly, because only the final norm follows it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from hopscope_studies.recall_mechanisms.known import Prompts
 from hopscope_studies.recall_mechanisms.parts import Recall
 from hopscope_studies.recall_mechanisms.topic import DRAWS
 
-KEPT = (0.0, 0.5, 1.0)  # of what the last layer adds
+KEPT = (0.0, 0.5, 1.0)  # share of the last layer's output that is kept
 
 
 def last_layer(prompts: Prompts, seed: int) -> dict[str, Any]:
-    """Nothing is chosen here, so all prompts judge."""
+    """All measurements of the last layer; nothing is chosen, so all prompts judge."""
     layers = prompts.answer.layers
     chances = prompts.gather(probabilities)
     rival = prompts.gather(of_runner_up)
@@ -43,7 +43,7 @@ def last_layer(prompts: Prompts, seed: int) -> dict[str, Any]:
 
 
 def probabilities(one: Recall) -> Tensor:
-    """Of the answer, with so much of the last layer kept; fact kept."""
+    """The probability of the answer, by the share of the last layer that is kept; fact kept."""
     before, after = one.wrote.streams[:, -2:].unbind(1)
     rows = torch.arange(len(before))
     logits = [one.logits(before + kept * (after - before)) for kept in KEPT]
@@ -51,20 +51,20 @@ def probabilities(one: Recall) -> Tensor:
 
 
 def added(one: Recall, tokens: Tensor) -> Tensor:
-    """What the last layer adds to the logit of a token above the mean of all; fact."""
+    """The last layer's addition to the logit of a token, against the mean of all; fact."""
     before, after = one.wrote.streams[:, -2:].unbind(1)
     along = one.folded(after) * (one.unembedding[tokens] - one.unembedding.mean(0))
     return torch.einsum("fd,fd->f", after - before, along)
 
 
 def of_runner_up(one: Recall) -> Tensor:
-    """Of the token that would be next likely to the answer if the last layer were not there; fact."""
+    """The addition to the likeliest token other than the answer without the last layer; fact."""
     logits = one.logits(one.wrote.streams[:, -2]).clone()
     logits[torch.arange(len(logits)), one.asks.answers] = -torch.inf
     return added(one, logits.argmax(-1))
 
 
 def of_others(one: Recall, seed: int) -> Tensor:
-    """Of a token drawn at random; fact."""
+    """The addition to a random token; fact."""
     drawn = generator(seed, "other words")
     return added(one, torch.randint(len(one.unembedding), (len(one.asks.groups),), generator=drawn))

@@ -1,4 +1,4 @@
-"""What heads, MLPs and layers add to what is known of a subject, and what the model would answer after each layer."""
+"""What heads, MLPs and layers add to what is known about a subject, and the model's answer after each layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopscope_studies.recall_mechanisms.parts import Recall
 
 
 def of_parts(prompts: Prompts) -> dict[str, Any]:
-    """What is known of the subject, in nats, and which part of it heads, MLPs and the embedding add."""
+    """What is known about the subject, in nats, and the parts that heads, MLPs and the embedding add."""
     fact = prompts.fact
     rows = torch.stack([fact.total, fact.embedding, fact.heads.sum((1, 2)), fact.mlps.sum(1)], 1)
     names = ("total", "embedding", "heads", "mlps")
@@ -33,7 +33,7 @@ def of_parts(prompts: Prompts) -> dict[str, Any]:
 
 
 def of_relation(prompts: Prompts, rows: Tensor, some: Tensor) -> dict[str, Any]:
-    """The MLPs' share among its prompts, and what the last layer adds to the answer."""
+    """One relation: the MLPs' share, and the last layer's addition to the answer."""
     groups = prompts.groups_where(some)
     return {
         "prompts": len(groups),
@@ -46,11 +46,12 @@ PARTS = ("relation", "subject")
 
 
 def by_layer(prompts: Prompts) -> dict[str, Any]:
-    """An answer's two parts, as they would be answered after every layer (logit lens, with the final norm).
+    """Both parts of an answer, as read out after every layer (logit lens, with the final norm).
 
-    The parts are those of the toy study of facts. The relation's part is which relation's answers are the most
-    probable together, and costs −ln of their probability; the subject's is which of them, and costs −ln of its share.
-    Answers of all relations are the choices. Relations with more of them are not the more probable for it.
+    The parts are those of the toy study of facts. The relation's part is the relation whose answers together are the
+    most probable, with the loss −ln of their probability. The subject's part is the answer among them, with the loss
+    −ln of its share. The choices are the answers of all relations. Relations with more answers are not more probable
+    for it.
     """
     relations = {one.asks.relation: one.asks.choices for one in prompts.recalls}
     costs, right = prompts.gather(lambda one: parts_of(one, relations)).unbind(1)
@@ -74,12 +75,12 @@ def by_layer(prompts: Prompts) -> dict[str, Any]:
 
 
 def of_part(of: Callable[[Tensor], Tensor], part: int, means: Tensor) -> Tensor:
-    """A statistic of one of the parts."""
+    """A statistic of one part."""
     return of(means)[:, part]
 
 
 def parts_of(one: Recall, relations: dict[str, Tensor]) -> Tensor:
-    """Costs of both parts, and whether they are right, of every fact of a sentence; fact 2 layer part."""
+    """Losses of both parts, and whether they are right, for every fact of a sentence; fact 2 layer part."""
     logits = read(one, relations)
     sizes = torch.tensor([float(len(some)) for some in relations.values()])
     blocks = torch.stack([some.logsumexp(-1) for some in logits.values()], -1) - sizes.log()
@@ -93,18 +94,18 @@ def parts_of(one: Recall, relations: dict[str, Tensor]) -> Tensor:
 
 
 def read(one: Recall, relations: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Logits of each relation's answers after every layer; fact layer answer."""
+    """The logits of each relation's answers after every layer; fact layer answer."""
     normed = one.lens.model.model.norm(one.wrote.streams)
     return {name: normed @ one.unembedding[tokens].T for name, tokens in relations.items()}
 
 
 def n_answers(one: Recall) -> Tensor:
-    """How many answers the relation has, for every fact."""
+    """The number of answers of each fact's relation."""
     return torch.full((len(one.asks.groups),), float(len(one.asks.choices)))
 
 
 def first(there: Tensor) -> Tensor:
-    """The first layer after which something is so, as many as there are where it never is.
+    """The first layer after which a condition holds, or the number of layers if it never does.
 
     Args:
         there: … layer part.

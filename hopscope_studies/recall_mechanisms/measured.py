@@ -1,6 +1,6 @@
-"""What is measured of language models, kept as an experiment's work; and the toy study's committed table.
+"""Measurements of language models, as an experiment's work, and numbers from the toy study's committed table.
 
-Studies import nothing of one another: what joins this one to the toy study of facts is `results/facts/table.csv`.
+Studies do not import one another. The link to the toy study of facts is its table, `results/facts/table.csv`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REPORT = "recall.json"
 
 @dataclass(frozen=True)
 class Recalled(OfModel):
-    """Facts recalled by a language model, by one made by hand, or by one that learnt nothing."""
+    """Facts recalled by a language model, by a hand-set model, or by an untrained one."""
 
     label = "recall"
     file = REPORT
@@ -43,7 +43,7 @@ class Recalled(OfModel):
 
 
 def toy(table: DataFrame) -> dict[str, Any]:
-    """When its models know each part of an answer, and how much they recall by what they are made of."""
+    """The steps at which its models know each part of an answer, and recall by the sizes of attention and MLP."""
     curves = table[(table.kind == "curve") & (table.facts == "even") & (table.scale == "cpu")]
     cells = table[(table.kind == "trade_off") & (table.scale == "cpu")]
     return {
@@ -57,7 +57,7 @@ def toy(table: DataFrame) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Toy(OfTable):
-    """The toy study's numbers, read off its committed table."""
+    """The toy study's numbers, read from its committed table."""
 
     label = "toy-facts"
     file, experiment = REPORT, "facts"

@@ -1,9 +1,9 @@
-"""What each part of a model adds at the token that asks, and what that is worth to a logit.
+"""The output of each part of a model at the last token, and its contribution to a logit.
 
 Direct logit attribution (Elhage et al., 2021; nostalgebraist, 2020): the last stream is the sum of the embedding, the
-heads' outputs and the MLPs' outputs. With the final norm's own scale of each prompt held, logits are linear in it. So
-the parts' shares of any difference of logits add up to that difference exactly.
-All before the last token is kept, and only that token is run again when heads are changed there.
+heads' outputs and the MLPs' outputs. With the final norm's scale fixed for each prompt, logits are linear in it. So the
+parts' shares of any difference of logits add up to that difference exactly. Everything before the last token is cached,
+and only that token is run again when heads are changed there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hopscope_studies.recall_mechanisms.prompts import Asks
 
 @dataclass(frozen=True)
 class Wrote:
-    """The token that asks, part by part.
+    """The outputs of all parts at the last token.
 
     Attributes:
-        z: what each head hands to the output projection; fact layer head d_head.
+        z: each head's input to the output projection; fact layer head d_head.
         looks: each head's attention to the subject; fact layer head.
-        mlps: what each MLP adds; fact layer d_model.
-        streams: before each layer and behind the last; fact layer d_model.
+        mlps: each MLP's output; fact layer d_model.
+        streams: the stream before each layer and after the last; fact layer d_model.
     """
 
     z: Tensor
@@ -38,18 +38,18 @@ class Wrote:
     streams: Tensor
 
     def upto(self, layer: int) -> Wrote:
-        """The layers before one."""
+        """The same for the layers before one."""
         return Wrote(self.z[:, :layer], self.looks[:, :layer], self.mlps[:, :layer], self.streams[:, :layer])
 
     def then(self, later: Wrote) -> Wrote:
-        """Layers, and those behind them."""
+        """These layers followed by others."""
         names = ("z", "looks", "mlps", "streams")
         return Wrote(*(torch.cat([getattr(self, name), getattr(later, name)], 1) for name in names))
 
 
 @dataclass(frozen=True)
 class Shares:
-    """What the parts add to a logit, or to a difference of logits.
+    """The contributions of the parts to a logit, or to a difference of logits.
 
     Attributes:
         embedding: fact.
@@ -63,17 +63,17 @@ class Shares:
 
     @property
     def layers(self) -> Tensor:
-        """Of whole layers; fact layer."""
+        """The contributions of whole layers; fact layer."""
         return self.heads.sum(2) + self.mlps
 
     @property
     def total(self) -> Tensor:
-        """Of all; fact."""
+        """The sum of all contributions; fact."""
         return self.embedding + self.layers.sum(1)
 
 
 class Watch(Edit):
-    """Keeps what heads hand over at the last token, and how much they look at the subject there."""
+    """Records heads' inputs to the output projection at the last token, and their attention to the subject."""
 
     def __init__(self, inner: Edit, subject_at: int):
         self.inner, self.subject_at = inner, subject_at
@@ -91,11 +91,11 @@ class Watch(Edit):
 
 
 class Instead(Edit):
-    """Some heads hand over something else at the last token.
+    """Replaces the inputs of some heads to the output projection at the last token.
 
     Args:
-        heads: which.
-        z: what; fact layer head d_head.
+        heads: the heads that are changed.
+        z: their new inputs; fact layer head d_head.
     """
 
     def __init__(self, heads: Collection[Head], z: Tensor):
@@ -111,11 +111,11 @@ class Instead(Edit):
 
 
 class Recall:
-    """A model on one batch. Raises BadInput for a model whose parts do not add up.
+    """A model on one batch of prompts. Raises BadInput for a model whose parts do not add up.
 
     Args:
         lens: the model.
-        asks: what it is asked.
+        asks: the prompts.
     """
 
     def __init__(self, lens: Lens, asks: Asks):
@@ -131,7 +131,7 @@ class Recall:
 
     @torch.no_grad()
     def run(self, edit: Edit | None = None) -> Wrote:
-        """The last token, as it is or with heads changed there; layers before the first change are not run again."""
+        """Run the last token, as it is or with heads changed; layers before the first change are not run again."""
         watch, model = Watch(edit or Edit(), self.asks.subject_at), self.lens.model.model
         start = watch.inner.first
         streams: list[Tensor] = []
@@ -164,18 +164,18 @@ class Recall:
     # Logits ----------------------------------------------------------------------------------------------------
 
     def logits(self, stream: Tensor) -> Tensor:
-        """Of all tokens, as if a stream were the last; … token."""
+        """The logits of all tokens, as if a stream were the final one; … token."""
         read: Tensor = self.lens.model.lm_head(self.lens.model.model.norm(stream))
         return read
 
     def folded(self, stream: Tensor) -> Tensor:
-        """What the final norm multiplies a stream by; fact d_model."""
+        """The factor by which the final norm multiplies a stream; fact d_model."""
         norm = self.lens.model.model.norm
         scale: Tensor = norm.weight * (stream.square().mean(-1, keepdim=True) + norm.variance_epsilon).rsqrt()
         return scale
 
     def shares(self, wrote: Wrote, direction: Tensor) -> Shares:
-        """What the parts add along a direction of the normed stream; `direction` is fact d_model, or d_model."""
+        """The parts' contributions along a direction of the normalised stream; `direction` is [fact] d_model."""
         along = self.folded(wrote.streams[:, -1]) * direction
         heads = [self.head_shares(layer, wrote.z[:, layer], along) for layer in range(self.lens.n_layers)]
         return Shares(
@@ -185,12 +185,12 @@ class Recall:
         )
 
     def head_shares(self, layer: int, z: Tensor, along: Tensor) -> Tensor:
-        """Of one layer's heads; fact head."""
+        """The contributions of one layer's heads; fact head."""
         read = along @ self.lens.layers[layer].self_attn.o_proj.weight
         return torch.einsum("fhd,fhd->fh", z, read.unflatten(1, (z.shape[1], -1)))
 
     def written(self, heads: Collection[Head]) -> Tensor:
-        """What some heads add to the stream; fact head d_model."""
+        """The outputs of some heads to the stream; fact head d_model."""
         found = []
         for layer, head in heads:
             z = self.wrote.z[:, layer, head]
@@ -198,16 +198,16 @@ class Recall:
             found.append(z @ self.lens.layers[layer].self_attn.o_proj.weight[:, columns].T)
         return torch.stack(found, 1) if found else self.wrote.mlps[:, :0]
 
-    # Directions: rows of the unembedding, each less a mean that is said ----------------------------------------
+    # Directions: rows of the unembedding, each minus a mean ----------------------------------------------------
 
     @property
     def unembedding(self) -> Tensor:
-        """Token d_model."""
+        """The unembedding; token d_model."""
         weight: Tensor = self.lens.model.lm_head.weight
         return weight
 
     def among(self, tokens: Tensor, others: Tensor) -> Tensor:
-        """Each token less the mean of the others; fact d_model."""
+        """Each token minus the mean of the others; fact d_model."""
         rows = self.unembedding[others]
         there = (others[None] == tokens[:, None]).any(1, keepdim=True)
         own = self.unembedding[tokens]
@@ -216,21 +216,21 @@ class Recall:
 
     @property
     def answer_among_its_kind(self) -> Tensor:
-        """The answer less the relation's other answers: what is known of the subject."""
+        """The answer minus the relation's other answers: what is known about the subject."""
         return self.among(self.asks.answers, self.asks.choices)
 
     @property
     def subject_among_its_kind(self) -> Tensor:
-        """The subject less the relation's other subjects: the topic."""
+        """The subject minus the relation's other subjects: the topic."""
         return self.among(self.asks.subjects, self.asks.topics)
 
     @property
     def answer(self) -> Tensor:
-        """The answer less the mean of all tokens."""
+        """The answer minus the mean of all tokens."""
         return self.unembedding[self.asks.answers] - self.unembedding.mean(0)
 
     def apart(self, written: Tensor) -> Tensor:
-        """What is written along subject and along answer, where these are not at right angles; and their cosine.
+        """The components along subject and answer, fitted jointly because these are not orthogonal; and their cosine.
 
         Args:
             written: fact d_model.
@@ -243,5 +243,5 @@ class Recall:
         return torch.stack([a - cosine * b, b - cosine * a, cosine * (1 - cosine**2)], 1) / (1 - cosine**2)[:, None]
 
     def unit(self, rows: Tensor) -> Tensor:
-        """Unembedding rows as directions of the stream, of length 1; fact d_model."""
+        """Unembedding rows as directions of the stream with length 1; fact d_model."""
         return torch.nn.functional.normalize(self.lens.model.model.norm.weight * rows, dim=1)

@@ -1,4 +1,4 @@
-"""Facts as token numbers: one batch per sentence, all of one length, so that nothing is filled up."""
+"""Facts as tokens: one batch per sentence, all of the same length, so that no padding is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from hopscope.core.settings import BadInput
 from hopscope_studies.recall_mechanisms.words import RELATIONS, Fact
 
-LEAST = 4  # facts of a relation without which nothing can be halved
+LEAST = 4  # facts that a relation must have to be halved
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Asks:
 
     Attributes:
         relation: its name.
-        sentence: with `{}` for the subject.
-        groups: what each fact is of.
-        ids: tokens, of which the last one asks; fact position.
+        sentence: the sentence, with `{}` for the subject.
+        groups: the group of each fact.
+        ids: the tokens; the answer follows the last one; fact position.
         subject_at: the subject's position.
-        subjects: its token; fact.
+        subjects: the subject's token; fact.
         answers: the answer's token; fact.
         topics: the tokens of all subjects of the relation.
-        choices: and of all answers.
+        choices: the tokens of all its answers.
     """
 
     relation: str
@@ -42,7 +42,7 @@ class Asks:
     choices: Tensor
 
     def rows(self, some: Tensor) -> Asks:
-        """Some of the facts, by their numbers; topics and choices stay."""
+        """Some of the facts, by index; topics and choices stay the same."""
         return replace(
             self,
             groups=[self.groups[i] for i in some.tolist()],
@@ -53,19 +53,19 @@ class Asks:
 
 
 def token(tokenizer: Any, word: str) -> int | None:
-    """The one token of a word behind a space; None where there are several, or it is not known."""
+    """The token of a word after a space; None if the word is several tokens or unknown."""
     found: list[int] = tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
     return found[0] if len(found) == 1 and found[0] != tokenizer.unk_token_id else None
 
 
 def fitting(tokenizer: Any, facts: Sequence[Fact], count: int = 0) -> list[Fact]:
-    """The facts whose subject and answer are one token each, at most `count` of them unless that is 0."""
+    """The facts whose subject and answer are one token each, at most `count` of them unless `count` is 0."""
     kept = [fact for fact in facts if None not in (token(tokenizer, fact.subject), token(tokenizer, fact.answer))]
     return kept[: count or None]
 
 
 def asks_of(tokenizer: Any, relation: str, count: int = 0) -> list[Asks]:
-    """A batch per sentence of a relation. Raises BadInput for one that is not there or not told in single tokens."""
+    """A batch per sentence of a relation. Raises BadInput if it is unknown, or its facts are not single tokens."""
     if relation not in RELATIONS:
         raise BadInput(f"there is no relation {relation!r}; choose among {', '.join(RELATIONS)}")
     facts = fitting(tokenizer, RELATIONS[relation].facts, count)
@@ -89,7 +89,7 @@ def asks_of(tokenizer: Any, relation: str, count: int = 0) -> list[Asks]:
 
 
 def named(facts: Sequence[Fact]) -> tuple[list[str], list[str]]:
-    """Subjects, and answers."""
+    """The subjects, and the answers."""
     return [fact.subject for fact in facts], [fact.answer for fact in facts]
 
 

@@ -1,4 +1,4 @@
-"""Reports as rows of a tidy table: what claims and figure need of them."""
+"""Reports as rows of a tidy table, for claims and figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hopscope.experiments.reports import Row, row
 
 
 def recalled(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of one model."""
+    """The rows of one model."""
     for one in report["known"]:
         yield row("right", one["sentence"], one["right"], other=one["relation"], step=one["asked"])
     yield from (row("prompts", name, found) for name, found in zip(("first", "second"), report["prompts"], strict=True))
@@ -23,7 +23,7 @@ def recalled(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def parts(found: Mapping[str, Any]) -> Iterator[Row]:
-    """What parts add to what is known of the subject."""
+    """The contributions of parts to what is known about the subject."""
     for kind in ("nats", "share"):
         yield from (row(kind, name, one) for name, one in found[kind].items())
     for kind in ("layers", "mlps"):
@@ -74,7 +74,7 @@ def function(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def last_layer(found: Mapping[str, Any]) -> Iterator[Row]:
-    """What the last layer does to the answer; what every layer adds to it."""
+    """The effect of the last layer on the answer, and the contribution of every layer."""
     for kind in ("layers", "negative"):
         yield from (row(f"answer: {kind}", "all", one, step=layer) for layer, one in enumerate(found[kind]))
     for name in ("heads", "mlp", "runner_up", "below_runner_up", "among_its_kind", "halving_adds", "leaving_out_adds"):
@@ -86,7 +86,7 @@ def last_layer(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def instead(found: Mapping[str, Any]) -> Iterator[Row]:
-    """With other outputs in the place of some heads."""
+    """The effects of replacing the outputs of some heads."""
     yield row("instead", "prompts", found["prompts"])
     for one in found["sets"]:
         heads = " ".join(one["heads"])
@@ -99,7 +99,7 @@ KINDS = ("lost", "exchanged", "by_mlps")
 
 
 def toy(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of the toy study: a row per number and seed, and per cell of its grid."""
+    """The toy study: a row per number and seed, and per cell of its grid."""
     for one in report["seeds"]:
         yield from (row("toy: halved after", name, one[name], seed=one["seed"]) for name in ("relation", "subject"))
     yield from (

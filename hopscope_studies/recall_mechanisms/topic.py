@@ -1,4 +1,4 @@
-"""Topic heads: heads that write the subject to the token that asks, beside random ones."""
+"""Topic heads: heads that write the subject at the last token, compared with random ones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hopscope.language.lens.estimates import Number
 from hopscope_studies.recall_mechanisms.known import Prompts, ratio
 from hopscope_studies.recall_mechanisms.parts import Recall
 
-CHOSEN = 10  # heads, or a quarter of all where there are fewer than forty
-DRAWS = 10  # random sets of heads; mixings of facts
+CHOSEN = 10  # heads, or a quarter of all heads in models with fewer than forty
+DRAWS = 10  # random sets of heads; shuffles of facts
 
 
 def sets_of(lens: Lens, prompts: Prompts, seed: int) -> dict[str, list[Head]]:
-    """Topic heads, answer heads, and random sets of the others and of the topic heads' layers."""
+    """Topic heads, answer heads, and random sets of other heads and of heads in the topic heads' layers."""
     size = min(CHOSEN, max(len(lens.heads) // 4, 1))
     top = top_heads(prompts.topic.heads[prompts.first].mean(0), size)
     others = [head for head in lens.heads if head not in top]
@@ -31,7 +31,7 @@ def sets_of(lens: Lens, prompts: Prompts, seed: int) -> dict[str, list[Head]]:
 
 
 def topic(prompts: Prompts, sets: dict[str, list[Head]]) -> dict[str, Any]:
-    """What sets of heads write of the subject, as a share of what all heads that write it do, and how they look."""
+    """What sets of heads write along the subject, as a share of all heads that write it, and their attention to it."""
     looks = prompts.gather(lambda one: one.wrote.looks)
     whole = prompts.topic.heads
     every = [
@@ -55,7 +55,7 @@ def topic(prompts: Prompts, sets: dict[str, list[Head]]) -> dict[str, Any]:
 
 
 def apart(prompts: Prompts, written: Callable[[Recall], Tensor]) -> dict[str, Number]:
-    """What is written along subject and answer, each beside the other."""
+    """The output along subject and answer, fitted jointly."""
     values = prompts.gather(lambda one: one.apart(written(one)))
     names = ("subject", "answer", "cosine")
     found = {name: prompts.judged(values[:, i]) for i, name in enumerate(names)}
@@ -63,7 +63,7 @@ def apart(prompts: Prompts, written: Callable[[Recall], Tensor]) -> dict[str, Nu
 
 
 def held(prompts: Prompts, heads: Sequence[Head]) -> Number:
-    """The share that some heads have of what all heads write that wrote the subject on the first half."""
+    """The share of some heads in the output of all heads that wrote the subject on the first half."""
     whole = prompts.topic.heads
     writers = whole[prompts.first].mean(0) > 0
     some = torch.stack([whole[:, layer, head] for layer, head in heads], 1).sum(1)
@@ -71,5 +71,5 @@ def held(prompts: Prompts, heads: Sequence[Head]) -> Number:
 
 
 def mean_over(values: Tensor, heads: Sequence[Head]) -> Tensor:
-    """Mean over some heads; prompt."""
+    """The mean over some heads; prompt."""
     return torch.stack([values[:, layer, head] for layer, head in heads], 1).mean(1)

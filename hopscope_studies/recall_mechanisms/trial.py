@@ -1,14 +1,13 @@
-"""One model and what it knows by heart: all that is measured, as recall.json holds it.
+"""One model and the facts that it has memorised: all measurements, as in recall.json.
 
-Groups of facts are halved. The first half chooses: topic heads, answer heads, the MLP that applies the function. On the
-second is judged what these come to. Intervals draw groups anew. Only prompts count which the model answers with the
-right word before all others.
+Groups of facts are halved. Topic heads, answer heads and the MLP that applies the function are chosen on the first half
+and judged on the second. Intervals resample groups. Only prompts count for which the right word is the model's
+likeliest.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from hopscope.core.environment import code_version
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.attention import Lens
+from hopscope.language.readings.base import Watch
 from hopscope_studies.recall_mechanisms.function import function
 from hopscope_studies.recall_mechanisms.instead import replaced
 from hopscope_studies.recall_mechanisms.known import counted
@@ -25,12 +25,10 @@ from hopscope_studies.recall_mechanisms.prompts import asks_of
 from hopscope_studies.recall_mechanisms.topic import sets_of, topic
 from hopscope_studies.recall_mechanisms.words import RELATIONS
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Trial(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     relations: str = setting(" ".join(RELATIONS), "kinds of facts, by name")
     count: int = setting(0, "facts of each kind at most; 0: all", low=0)
@@ -39,8 +37,8 @@ class Trial(Settings):
     brief: bool = setting(False, "no head is changed")
 
 
-def trial(opened: Opened, settings: Trial, say: Say) -> dict[str, Any]:
-    """All that is measured. Raises BadInput for a model or relations that do not fit."""
+def trial(opened: Opened, settings: Trial, say: Watch) -> dict[str, Any]:
+    """All measurements. Raises BadInput for a model or relations that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
     asks = [one for name in settings.relations.split() for one in asks_of(opened.tokenizer, name, settings.count)]
@@ -68,7 +66,7 @@ def trial(opened: Opened, settings: Trial, say: Say) -> dict[str, Any]:
 
 
 def protocol(settings: Trial) -> dict[str, Any]:
-    """All that the numbers depend on beside the model."""
+    """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),
         "halves": "of groups: a country with its capital and language, a word",

@@ -1,7 +1,8 @@
 """Facts in our own words: countries, capitals and languages, and opposites; two sentences that ask for each.
 
-A fact belongs to a group, its country or its word. Groups are what is halved and drawn anew: a country's capital is
-never judged by what was chosen on the country of that capital. No word of an example in a sentence is asked about.
+A fact belongs to a group, its country or its word. Groups are halved and resampled as wholes, so a country's capital is
+never judged by heads that were chosen on the country of that capital. No word of an example in a sentence is asked
+about.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ class Fact:
     """One fact.
 
     Attributes:
-        subject: what is asked about, one word.
-        answer: one word, no other subject's of the relation.
-        group: which facts are of one thing.
+        subject: one word.
+        answer: one word, which no other subject of the relation has.
+        group: the same for all facts about one thing.
     """
 
     subject: str
@@ -26,11 +27,11 @@ class Fact:
 
 @dataclass(frozen=True)
 class Relation:
-    """Facts of one kind.
+    """A relation: facts of one kind.
 
     Attributes:
-        sentences: which ask for the answer as the next word; the subject stands in place of `{}`.
-        facts: all of them.
+        sentences: sentences that ask for the answer as the next word, with `{}` for the subject.
+        facts: all facts.
     """
 
     sentences: tuple[str, ...]

@@ -15,7 +15,7 @@ PAPER = "Hernandez et al., abstract"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Held-out loss by repetition, copying, the size that it is worth, and the controls."""
+    """Held-out loss by repetition, copying, the equivalent model size, and the controls."""
     whole = table[table.width == table.width.max()]
     fresh, mixed = whole[(whole.pool == 0) & ~whole.alone], whole[whole.pool > 0]
     alone, pools = whole[whole.alone], sorted(mixed.pool.unique())
@@ -38,12 +38,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def by_seed(rows: DataFrame) -> DataFrame:
-    """With the seeds as index, and as a column."""
+    """The rows indexed by seed, which stays a column."""
     return rows.set_index("seed", drop=False)
 
 
 def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[Claim]:
-    """The worst pool against no repetition, and against the fresh sequences alone; each by seed."""
+    """The worst pool against no repetition and against the fresh sequences alone, seed by seed."""
     yield Evidence(hurt, PAPER).claim(
         "induction_is_hurt",
         "At the worst pool the induction head attends less than in the same seed without repetition (paper: copying "
@@ -74,7 +74,7 @@ def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[
 
 
 def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
-    """The worst pool's losses as sizes of models without repetition."""
+    """The worst pool's losses, expressed as sizes of models without repetition."""
     rungs = ladder.groupby("parameters").loss.median()
     told = ", ".join(f"{size:g}: {loss:.2f}" for size, loss in rungs.items())
     return Evidence(hurt, PAPER).claim(
@@ -90,17 +90,18 @@ def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
 
 
 def shares_of_size(losses: Series, rungs: Series) -> list[float]:
-    """Where each loss lies between the models of the ladder, as a share of the greatest; 1 if it is no worse than that.
+    """The size at which models without repetition have each loss, as a share of the largest; 1 if it is no worse.
 
-    Between two sizes the logarithm of the size goes with the loss; beyond the smallest it is the smallest's share.
+    Between two sizes the logarithm of the size is interpolated linearly in the loss. Losses worse than the smallest
+    model's get that model's share.
     """
-    ordered = rungs.sort_values()  # the best first, for interpolation wants rising losses
+    ordered = rungs.sort_values()  # the best first, because interpolation needs rising losses
     logs = numpy.log(ordered.index.to_numpy(float) / float(rungs.index.max()))
     return numpy.exp(numpy.interp(losses, ordered, logs)).tolist()  # type: ignore[no-any-return]
 
 
 def control_claims(many: DataFrame, fresh: DataFrame, whole: DataFrame) -> Iterator[Claim]:
-    """What must be so for anything to be seen."""
+    """The conditions under which the other claims mean anything."""
     yield Evidence(many, "control").claim(
         "the_pool_is_learnt",
         "The most often repeated segments are known by heart: in their first copy errors are fewer than in fresh ones.",

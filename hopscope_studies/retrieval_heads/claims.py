@@ -1,4 +1,4 @@
-"""Claims on retrieval heads: each from numbers of the table; heads that are masked were chosen on other needles."""
+"""Claims on retrieval heads, from the table; masked heads were chosen on other needles."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import names, of
 
 FEW = 0.05  # share of all heads (paper)
-ALWAYS = 0.95  # of the asks
-CERTAIN = 0.05  # of all retrieval heads and three groupings together
-SAME = 0.75  # of the eight highest heads (ours)
+ALWAYS = 0.95  # share of the questions
+CERTAIN = 0.05  # level over all retrieval heads and three groupings together
+SAME = 0.75  # share of the eight highest heads (ours)
 COPIES = 0.1  # error below which a small model copies (ours)
-NOTHING = 0.1  # score that what has learnt nothing stays below: the paper's bar
+NOTHING = 0.1  # score below which untrained models must stay: the paper's bar
 
 
 def highest(table: DataFrame, kind: str = "forced") -> Series:
-    """The highest score of any head; by run."""
+    """The highest score of any head, by run."""
     return of(table, kind).groupby(level=0).max()
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether there are few, the same ones, always on or by context, needed, and alike to induction heads; controls."""
+    """Whether they are few, the same, always active or by context, needed, and induction heads; and controls."""
     language = table[table.part == "language"]
     yield from about_sparsity(language, table[table.part == "published"])
     yield from about_sameness(language)
@@ -34,7 +34,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
-    """How many there are."""
+    """How many retrieval heads there are."""
     for id, way, words in (
         ("fewer_than_one_in_twenty", "forced", "with the answer given token by token"),
         ("fewer_where_it_writes_itself", "free", "over the needles that it finds by itself"),
@@ -68,7 +68,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
 
 
 def about_sameness(table: DataFrame) -> Iterator[Claim]:
-    """Other needles, and answers of the model's own."""
+    """Whether other needles, and the model's own answers, give the same heads."""
     for id, name, section, words in (
         ("same_for_other_needles", "halves", "3.3", "Other needles give the same retrieval heads"),
         (
@@ -88,7 +88,7 @@ def about_sameness(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_firing(table: DataFrame) -> Iterator[Claim]:
-    """Always on, or by context."""
+    """Whether heads are always active, or depend on the context."""
     active = table[table.kind == "active"]
     evidence = Evidence(table, "3.2", source="paper")
     yield evidence.claim(
@@ -114,7 +114,7 @@ def about_firing(table: DataFrame) -> Iterator[Claim]:
 
 
 def by_context(table: DataFrame) -> Series:
-    """How many heads that are not always on depend on context, after Bonferroni; by run."""
+    """How many heads that are not always active depend on the context, after Bonferroni, by run."""
     rows = table[table.kind.str.startswith("p of ")]
     least = rows.groupby(["run", "name"]).value.min() * rows.groupby("run").size()
     on = table[table.kind == "active"].set_index(["run", "name"]).value
@@ -122,13 +122,13 @@ def by_context(table: DataFrame) -> Series:
 
 
 def beyond(table: DataFrame, measure: str, control: str = "random", name: str = "retrieval 8") -> Series:
-    """Lower ends of what retrieval heads cost more than the worst random set; by run."""
+    """The lower end of the cost of retrieval heads beyond that of the worst random set, by run."""
     rows = table[(table.kind == f"beyond {control}: {measure}") & table.name.str.startswith(name)]
     return rows.set_index("run").low.astype(float)
 
 
 def about_masking(table: DataFrame) -> Iterator[Claim]:
-    """What masked heads cost, judged on needles by which they were not chosen; of the runs in which it was measured."""
+    """The cost of masking, on needles that did not choose the heads, in runs in which it was measured."""
     table = table[table.run.isin(table[table.kind == "masked"].run)]
     evidence = Evidence(table, "4.1")
     for id, measure, control, words in (
@@ -159,7 +159,7 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_other_costs(table: DataFrame) -> Iterator[Claim]:
-    """Of other numbers of heads, to the model's own answers, and to plain text."""
+    """The cost for other numbers of heads, for the model's own answers, and for plain text."""
     evidence = Evidence(table, "4.1")
     yield evidence.claim(
         "masking_costs_more_at_every_size",
@@ -187,7 +187,7 @@ def about_other_costs(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_induction(table: DataFrame) -> Iterator[Claim]:
-    """Beside induction scores on repeated random tokens."""
+    """A comparison with induction scores on repeated random tokens."""
     evidence = Evidence(table, "beyond (Olsson et al., 2022)")
     yield evidence.claim(
         "ranks_like_induction",
@@ -206,7 +206,7 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """What must have a score of 1, and what none."""
+    """Controls that must have a score of 1, and controls that must have none."""
     hand, idle, toys, early = (table[table.part == part] for part in ("by hand", "untrained", "toy", "untrained toy"))
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
     yield Evidence(hand, "control (ours)").claim(

@@ -1,4 +1,4 @@
-"""What is measured of language models, kept as an experiment's work; and what the authors released."""
+"""Measurements of language models, as an experiment's work, and the counts that the authors released."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPORT = "retrieval.json"
 
 @dataclass(frozen=True)
 class Needles(OfModel):
-    """Needles in hay, asked of a language model, of one made by hand, or of one that has learnt nothing."""
+    """Needles in hay, asked of a language model, of a hand-set model, or of an untrained one."""
 
     label = "needles"
     file = REPORT
@@ -37,7 +37,7 @@ class Needles(OfModel):
 
 @dataclass(frozen=True)
 class Published(Report):
-    """The authors' counts, as they stand."""
+    """The authors' counts, unchanged."""
 
     label, part = "published", "published"
     file = REPORT

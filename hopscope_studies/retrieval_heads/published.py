@@ -1,7 +1,7 @@
-"""What the authors released of seven models: scores of every head in every run, counted.
+"""Counts of the scores that the authors released, of every head in every run, for seven models.
 
 From nightdessert/Retrieval_Head, head_score/*.json, at commit 3ac171a. A run is a needle in a context of up to 50,000
-tokens that the model found. A token hit twice counts twice there, so that a score can be a little above 1.
+tokens that the model found. A token hit twice counts twice there, so a score can be a little above 1.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ class Released:
     """A model's counts.
 
     Attributes:
-        model: its name.
-        heads: all of its heads.
-        runs: needles that it found.
+        model: the model's name.
+        heads: the number of heads.
+        runs: the number of needles that it found.
         retrieval: heads with a mean score of at least 0.1.
-        half: heads with one of at least 0.5.
+        half: heads with a mean score of at least 0.5.
         always: heads with a score above 0 in more than 95 % of the runs.
         highest: the highest mean score.
     """

@@ -1,4 +1,4 @@
-"""Reports as rows of a tidy table: what claims and figure need of them."""
+"""Reports as rows of a tidy table, for claims and figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.experiments.reports import Row, row
 
 
 def needles(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Of one model on needles."""
+    """The rows of one model on needles."""
     asked = report["asks"]
     for name in ("n", "needles"):
         yield row("asks", name, asked[name])
@@ -35,7 +35,7 @@ def needles(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def agreement(name: str, found: Mapping[str, Any]) -> Iterator[Row]:
-    """Two scores of the same heads."""
+    """The agreement of two scores of the same heads."""
     yield row("ranks", name, found["ranks"])
     yield row("ranks of those with a score", name, found["of_those_with_a_score"])
     yield row("heads with a score", name, found["with_a_score"])
@@ -44,7 +44,7 @@ def agreement(name: str, found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def masking(found: Mapping[str, Any]) -> Iterator[Row]:
-    """What masked sets cost."""
+    """The cost of masking each set."""
     for name, heads in found["heads"].items():
         if name.startswith(("retrieval", "induction")):
             yield row("masked", name, len(heads), other=" ".join(heads))
@@ -55,7 +55,7 @@ def masking(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def released(report: Mapping[str, Any]) -> Iterator[Row]:
-    """The authors' models; intervals as if heads were a sample."""
+    """The authors' models, with intervals that treat heads as a sample."""
     for one in report["models"]:
         low, high = wilson(one["retrieval"], one["heads"])
         share = {"mean": one["retrieval"] / one["heads"], "low": low, "high": high}

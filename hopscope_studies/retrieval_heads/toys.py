@@ -1,7 +1,7 @@
 """The retrieval score in small models that copy: the needle is a segment's first copy, the answer the second.
 
-Every token of the second copy that is asked is written by force. A head hits it if the place it attends to most, from
-the token before, is one of the first copy's that are asked for, and holds the same token.
+Every asked token of the second copy is given. A head hits it if the position that it attends to most, from the token
+before, is one of the corresponding positions in the first copy and holds the same token.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from hopscope.tasks.repeated_segment import RepeatedSegment
 
 
 def toy_scores(seen: Observation) -> dict[str, float]:
-    """Mean score (0–1) of every head by its short name."""
+    """The mean score (0–1) of every head by its short name."""
     return {name: float(score(pattern.argmax(-1), seen.batch).mean()) for name, pattern in seen.patterns()}
 
 
 def score(top: Tensor, batch: Batch) -> Tensor:
-    """Share of the asked tokens that a head hits; batch.
+    """The share of the asked tokens that a head hits; batch.
 
     Args:
-        top: where it attends most; batch query.
+        top: the position that it attends to most; batch query.
         batch: sequences with their draw.
     """
     task, draw, tokens = batch.task, batch.draw, batch.inputs
     assert isinstance(task, RepeatedSegment)
-    asked = torch.nn.functional.pad(task.copied(draw), (0, 1))  # whether the token behind a place is asked
+    asked = torch.nn.functional.pad(task.copied(draw), (0, 1))  # whether the token after a position is asked
     first, lengths = draw["starts"][:, :1], draw["lengths"][:, None]
     inside = (top >= first + task.skipped) & (top < first + lengths)
     following = tokens.roll(-1, 1)
@@ -38,5 +38,5 @@ def score(top: Tensor, batch: Batch) -> Tensor:
 
 
 def drawn(task: RepeatedSegment, n: int) -> Batch:
-    """Sequences that no training has seen."""
+    """Sequences that are not in the training data."""
     return task.sample(n, generator(0, "needles"))

@@ -1,4 +1,4 @@
-"""What Campbell et al. (2023) say, and what is asked of the variant here, judged from the table alone."""
+"""The claims of Campbell et al. (2023), and ours on the variant, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, around, bound
 
-#: Trivial predictions of what comes next.
+#: Trivial predictions of the next label.
 TRIVIAL = ("the last label", "minus the last label", "the label before the last")
 CLEAN, RANDOM = "clean labels", "random labels"
 
 
 def last(table: DataFrame, who: str, share: float = 0.0) -> Series:
-    """By seed, the error at the last place, of a model or reference, at a share of random labels."""
+    """The error of a model or reference at the last place, with a share of random labels, by seed."""
     kind = table.kind.isin(["model", "reference"])
     rows = table[kind & (table.who == who) & (table.share == share)]
     return rows[rows.place == rows.place.max()].set_index("seed").error.sort_index()
 
 
 def models(table: DataFrame, who: str = CLEAN) -> DataFrame:
-    """The rows of a kind of model, for the runs behind a claim."""
+    """The rows of a kind of model, as evidence for a claim."""
     return table[(table.kind == "model") & (table.who == who)]
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The source's own setting; clean labels; random labels; controls."""
+    """The claims on the source's own setting, on clean and on random labels, and the controls."""
     yield from settings(table)
     yield from clean(table)
     yield from random(table)
@@ -35,7 +35,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def settings(table: DataFrame) -> Iterator[Claim]:
-    """Why a variant: on the source's sequences a trivial prediction is better than its model; not so here."""
+    """Why we use a variant: a trivial prediction beats the source's model on its sequences, and fails here."""
     rows = table[(table.kind == "source") & (table.place >= 4)]
     errors = rows.pivot_table(index=["seed", "place"], columns="who", values="error")
     released = errors.get("released model", Series(dtype=float))
@@ -58,7 +58,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
 
 
 def clean(table: DataFrame) -> Iterator[Claim]:
-    """Trained and asked on genuine labels."""
+    """Models trained and tested on genuine labels."""
     mine = last(table, CLEAN)
     yield Evidence(models(table), "abstract").claim(
         "learnt_in_context",
@@ -96,7 +96,7 @@ def clean(table: DataFrame) -> Iterator[Claim]:
 
 
 def peak(table: DataFrame, who: str, offset: int = 0) -> Series:
-    """By seed, the error at the place where least squares is worst in the mean, or so many places from it."""
+    """The error at the place where least squares is worst on average, or at an offset from it, by seed."""
     kind = table.kind.isin(["model", "reference"]) & (table.share == 0)
     squares = table[kind & (table.who == "least squares")].groupby("place").error.mean()
     place = float(str(squares.idxmax())) + offset if len(squares) else 0.0
@@ -104,7 +104,7 @@ def peak(table: DataFrame, who: str, offset: int = 0) -> Series:
 
 
 def random(table: DataFrame) -> Iterator[Claim]:
-    """Asked, and trained, with random labels among the genuine."""
+    """Models tested, and trained, with random labels among the genuine ones."""
     shares = sorted(table[table.kind == "model"].share.unique())
     rises = [last(table, CLEAN, more) - last(table, CLEAN, less) for less, more in pairwise(shares)]
     yield Evidence(models(table), "abstract", source="paper").claim(
@@ -149,12 +149,12 @@ def random(table: DataFrame) -> Iterator[Claim]:
 
 
 def slope(table: DataFrame, who: str, share: float) -> Series:
-    """By seed, how much a share of random labels costs."""
+    """The rise of the error with a share of random labels, by seed."""
     return last(table, who, share) - last(table, who)
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """A network by hand whose answers are known, an untrained one, and sequences without their order."""
+    """A hand-set network with known answers, an untrained one, and foreign examples."""
     kind = table.kind == "reference"
     pairs = table[kind].pivot_table(index=["seed", "share", "place"], columns="who", values="error")
     yield Evidence(table[kind & (table.who == "one step by hand")], "ours").claim(

@@ -1,8 +1,8 @@
-"""A transformer by hand that takes a step of gradient descent on sliding windows (ours; after von Oswald et al., 2023).
+"""A hand-set transformer that takes a step of gradient descent on windows (ours; after von Oswald et al., 2023).
 
-Two layers of linear attention, no norms, no MLPs. Layer 0 brings the two tokens before to each position, so that the
-one with label y_(t−1) also holds its window; layer 1 compares that window with the last one, and adds up labels. It is
-the positive control: what it answers is known without attention (`theory.references.one_step`).
+Two layers of linear attention, no norms, no MLPs. Layer 0 brings the two previous tokens to each position, so the
+position with label y_(t−1) also holds its window. Layer 1 compares that window with the last one and sums the labels.
+This is the positive control, because its answers can be computed without attention (`theory.references.one_step`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hopscope_studies.sequential_functions.tasks.self_generated import SelfGener
 
 
 def descent_by_hand(task: SelfGenerated, rate: float) -> Transformer:
-    """The model that answers rate Σ y_i (z_i·z) at every place, z_i being the windows whose labels are known."""
+    """The model that outputs rate Σ y_i (z_i·z) at every place, where z_i are the windows with known labels."""
     n, places = task.d_x, task.length
     x, y, one, two, out = (slice(k * n, (k + 1) * n) for k in range(5))
     place = slice(5 * n, 5 * n + places)
@@ -32,7 +32,7 @@ def descent_by_hand(task: SelfGenerated, rate: float) -> Transformer:
     )
     model = Transformer.for_task(shape, task)
     weights = {name: torch.zeros_like(tensor) for name, tensor in model.state_dict().items()}
-    eye, sharp = torch.eye(n), shape.head_width**0.5  # which undoes the division by √d_head
+    eye, sharp = torch.eye(n), shape.head_width**0.5  # to undo the division by √d_head
     weights["W_E"][:n, x], weights["W_E"][n:, y] = eye, eye
     weights["W_pos"][:, place] = torch.eye(places)
     for head, (back, register) in enumerate(((1, one), (2, two))):
@@ -52,7 +52,7 @@ def descent_by_hand(task: SelfGenerated, rate: float) -> Transformer:
 def compare(
     weights: dict[str, Tensor], sharp: float, *, asked: tuple[slice, slice], known: tuple[slice, slice], n: int
 ) -> None:
-    """Let layer 1's first head score the window asked about against the windows that labels are known of."""
+    """Make layer 1's first head score the last window against the windows with known labels."""
     ask, tell, _ = weights["blocks.1.attn.W_QKV"][:, 0]
     for part, (mine, theirs) in enumerate(zip(asked, known, strict=True)):
         columns = slice(part * n, (part + 1) * n)

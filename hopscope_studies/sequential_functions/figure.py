@@ -1,4 +1,4 @@
-"""The figure of `sequential_functions`: errors by place, the cost of random labels, and the source's own setting."""
+"""The figure of `sequential_functions`: errors by place, the cost of random labels, and the source's setting."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope_studies.sequential_functions.claims import CLEAN, RANDOM, TRIVIAL
 
@@ -46,14 +47,12 @@ def draw_places(ax: Axes, table: DataFrame, share: float, title: str) -> None:
         ax.plot(line.index, line, style, lw=1.3, color=GREY, label=name)
     for index, who in enumerate((CLEAN, RANDOM)):
         rows = table[(table.kind == "model") & (table.who == who) & (table.share == share)]
-        for number, (_, run) in enumerate(rows.groupby("seed")):
-            label = f"trained on {who}" if number == 0 else "_"
-            ax.plot(run.place, run.error, lw=1, alpha=0.8, color=colour(index), label=label)
+        run_lines(ax, rows, "error", "place", color=colour(index), label=f"trained on {who}", lw=1, alpha=0.8)
     ax.set(xlabel="place", ylabel="mean squared error", title=title, ylim=(0, 3))
 
 
 def draw_shares(ax: Axes, table: DataFrame) -> None:
-    """The error at the last place over the share of random labels."""
+    """The error at the last place by the share of random labels."""
     kinds = table[table.kind.isin(["model", "reference"])]
     rows = kinds[kinds.place == kinds.place.max()]
     for name, style in [*LINES.items(), ("ridge", (0, (1, 1, 4, 1)))]:
@@ -70,7 +69,7 @@ def draw_shares(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_source(ax: Axes, table: DataFrame) -> None:
-    """The source's own sequences: a trivial prediction beside the released model."""
+    """The source's own sequences: a trivial prediction and the released model."""
     rows = table[table.kind == "source"]
     for index, (who, part) in enumerate(rows.groupby("who")):
         means = part.groupby("place").error.mean()

@@ -1,17 +1,15 @@
-"""What `sequential_functions` does beside training: errors of predictions that need none, and of a network by hand."""
+"""The work of `sequential_functions` beside training: errors of references and of a hand-set network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.models.base import Model
 from hopscope.tasks.base import Batch
 from hopscope_studies.sequential_functions.construction import descent_by_hand
@@ -20,7 +18,7 @@ from hopscope_studies.sequential_functions.theory.references import best_rate, e
 
 
 def sequences(task: SelfGenerated, size: int, seed: int) -> Batch:
-    """Fresh sequences; those that models and references of one seed are compared on."""
+    """Fresh sequences, on which models and references of one seed are compared."""
     return task.sample(size, generator(seed, "comparison"))
 
 
@@ -32,10 +30,11 @@ def model_errors(model: Model, batch: Batch) -> list[float]:
 
 
 @dataclass(frozen=True)
-class References(Work):
-    """Errors by place of every prediction that needs no training, and of one step of descent as a network."""
+class References(Report):
+    """Errors by place of every prediction without training, and of one step of descent as a network."""
 
     label = "references"
+    file = "errors.json"
 
     d_x: int = setting(3, "components of x and y")
     length: int = setting(14, "number of x")
@@ -46,23 +45,24 @@ class References(Work):
 
     @property
     def task(self) -> SelfGenerated:
-        """What the sequences are of."""
+        """The task of the sequences."""
         return SelfGenerated(d_x=self.d_x, length=self.length, noise=self.noise, replaced=self.replaced)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> dict[str, Any]:
         batch = sequences(self.task, self.size, self.seed)
         by_hand = model_errors(descent_by_hand(self.task, best_rate(self.task)), batch)
-        write_json(folder / "errors.json", errors(self.task, batch) | {"one step by hand": by_hand})
+        return errors(self.task, batch) | {"one step by hand": by_hand}
 
 
 @dataclass(frozen=True)
-class Source(Work):
+class Source(Report):
     """Errors by place on the source's own sequences."""
 
     label = "source"
+    file = "errors.json"
 
     size: int = setting(400, "sequences")
     seed: int = setting(0, "of the sequences")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / "errors.json", source_errors(self.size, self.seed))
+    def report(self) -> dict[str, Any]:
+        return source_errors(self.size, self.seed)

@@ -1,7 +1,7 @@
-"""A trained model's circuit as rows of a table: the algorithm that it is, and when its parts emerged.
+"""A trained model's circuit as rows of a table: its algorithm, and when its parts emerged.
 
-What a circuit is called is decided by the flow of information (`hopscope.theory.naming`); a part has emerged when its
-mean attention goes above 0.5 (Musat, ICLR 2025, section 9.1).
+A circuit is named by its flow of information (`hopscope.theory.naming`). A part has emerged when its mean attention
+exceeds 0.5 (Musat, ICLR 2025, section 9.1).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import torch
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluator import Evaluator
@@ -21,17 +21,23 @@ from hopscope.emergence.onset import Onset, onset
 from hopscope.emergence.record import attention
 from hopscope.experiments.circuit_tables import UNSOLVED, circuit_of, named
 from hopscope.experiments.curves import endings_of
+from hopscope.experiments.judging import Bound, bound
 from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.naming import joins_a_fact
 
-SEQUENCES = 32  # behind onsets: as many as the paper averages
+SEQUENCES = 32  # sequences for onsets: as many as the paper averages
+
+
+def all_have_one(found: Series, that: str = "that keeps the loss below 0.05") -> Bound:
+    """Whether every model has a circuit."""
+    return bound(f"models with a circuit {that}", found, of="share of", equals=1)
 
 
 def parts_of(run: Run, scale: str) -> Iterator[DataFrame]:
-    """One run's rows. Of a model that has not solved its task no circuit is looked for."""
+    """The rows of one run. No circuit is searched in a model that has not solved its task."""
     task = run.task
     assert isinstance(task, Retrieval) and run.report is not None
     about = {
@@ -59,7 +65,7 @@ def path_rows(run: Run, circuit: Circuit) -> Iterator[dict[str, Any]]:
 
 
 def part_of(path: Path) -> str:
-    """What a path is for: to make a fact whole, to be read by the query, or to merge facts ahead of it."""
+    """The purpose of a path: to join a fact, to be read by the query, or to merge facts ahead of the query."""
     if path.chain == "other":
         return "other"
     if path.query != "query" and joins_a_fact(path):
@@ -68,7 +74,7 @@ def part_of(path: Path) -> str:
 
 
 def onsets_of(run: Run, paths: Sequence[Path]) -> list[Onset]:
-    """When the mean attention on each path goes above 0.5 (paper, section 9.1), by the run's checkpoints."""
+    """The onset of each path, when its mean attention exceeds 0.5 (paper, section 9.1), from the run's checkpoints."""
     batch = run.task.sample(SEQUENCES, 0)
     curves = []
     for step in run.steps:

@@ -1,28 +1,46 @@
-"""How runs that differ in one setting are judged: can every setting do it, and does a number make hops later or sooner?
+"""Claims on runs that differ in one setting: whether every value can learn, and whether larger ones learn sooner.
 
 A setting that is a number is judged by rank correlation, with a permutation test.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 from pandas import DataFrame
 
+from hopscope.configuration.config import Config
 from hopscope.emergence.order import tau_b
 from hopscope.experiments.judging import Claim, Evidence, significant
+from hopscope.tasks.retrieval import Retrieval
 
 PERMUTATIONS = 2000
+NO_CHAIN = Retrieval().baselines["right step, no chain followed"]  # the loss of a guess among all chains
+#: Settings of a run by the names of their columns in tables.
+SETTINGS: dict[str, Callable[[Config], Any]] = {
+    "D": lambda config: config.task.as_dict()["n_hops"],
+    "N": lambda config: config.task.as_dict()["n_chains"],
+    "order": lambda config: config.task.as_dict()["order"],
+    "curriculum": lambda config: config.task.as_dict()["curriculum"],
+    "layers": lambda config: config.model.n_layers,
+    "heads": lambda config: config.model.n_heads,
+}
+
+
+def columns(*names: str) -> dict[str, Callable[[Config], Any]]:
+    """The functions that fill some columns of a table from a run's configuration."""
+    return {name: SETTINGS[name] for name in names}
 
 
 def share_solved(table: DataFrame, column: str) -> Any:
-    """Of the runs of each setting, the share that ended with every hop solved."""
+    """The share of runs with each value that end with every hop solved."""
     return table.groupby([column, "run"], sort=False).solved.all().groupby(column, sort=False).mean()
 
 
 def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "0.05") -> Claim:
-    """Whether every setting can do it: some seed of each ends with every hop's loss below 0.05, or as `level` says."""
+    """Whether with every value some seed ends with every hop's loss below 0.05 (or as described by `level`)."""
     share = share_solved(table, column)
     words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
     return Evidence(table, "beyond").claim(
@@ -35,7 +53,7 @@ def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "
 
 
 def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: int = 1) -> Claim:
-    """Whether hops are learnt the later (`sign` 1) or sooner (−1) the greater a setting: mean Kendall's τ over hops."""
+    """Whether hops are learnt later (`sign` 1) or sooner (−1) the greater a value is, by mean Kendall's τ over hops."""
     hops = [part for _, part in table.groupby("k") if part[column].nunique() > 1]
     never = table.steps.max() * 2.0
     pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
@@ -53,12 +71,12 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
 
 
 def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], mean: float, sign: int) -> float:
-    """How often settings shuffled over runs reach a mean τ as far on this side; 1 where there is nothing to shuffle."""
+    """The share of shuffles over runs with a mean τ as extreme on this side; 1 if there is nothing to shuffle."""
     if not pairs or not numpy.isfinite(mean):
         return 1.0
     random, hits = numpy.random.default_rng(0), 0
     for _ in range(PERMUTATIONS):
-        order = random.permutation(len(pairs[0][0]))  # of runs: their hops stay together
+        order = random.permutation(len(pairs[0][0]))  # runs are shuffled, and their hops stay together
         shuffled = [tau_b(setting[order].tolist(), learnt.tolist()) for setting, learnt in pairs]
         hits += sign * float(numpy.mean(shuffled)) >= sign * mean - 1e-12
     return (hits + 1) / (PERMUTATIONS + 1)

@@ -1,7 +1,7 @@
-"""The paper's presets, held against the paper setting by setting (Musat, ICLR 2025, sections 6 to 9).
+"""The presets for the paper's runs, compared with the paper setting by setting (Musat, ICLR 2025, sections 6 to 9).
 
-`data/recipe.toml` has every setting of a retrieval run: what the paper says of it, or why it is open. What a preset
-has is read off the preset, so the page shows where one is set otherwise than the paper says.
+`data/recipe.toml` has every setting of a retrieval run, with what the paper says about it or why it is open. The values
+are read from the presets, so the page shows where a preset differs from the paper.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ LISTED = Path(__file__).parent / "data" / "recipe.toml"
 
 @dataclass(frozen=True)
 class Said:
-    """What the paper says of one setting.
+    """What the paper says about one setting.
 
     Attributes:
         part: `task`, `model` or `training`.
         name: the setting's field there.
-        says: a statement of the paper, in our words; empty where the setting is open.
-        section: where it stands.
-        value: what it asks for, of all presets or by preset.
-        open: why the paper does not decide.
+        says: a statement of the paper, in our words; empty if the setting is open.
+        section: its section.
+        value: the value that it requires, of all presets or by preset.
+        open: why the paper does not determine it.
     """
 
     part: str
@@ -38,11 +38,11 @@ class Said:
     open: str = ""
 
     def asked_of(self, preset: str) -> Any:
-        """What it asks of a preset, in whichever order that has the facts."""
+        """The value that it requires of a preset, for either order of the facts."""
         return self.value[preset.removesuffix("_deepest")] if isinstance(self.value, Mapping) else self.value
 
     def differing(self) -> dict[str, Any]:
-        """The presets that are set otherwise, with their values."""
+        """The presets that differ, with their values."""
         if self.open:
             return {}
         values = {name: value_in(name, self.part, self.name) for name in PAPER}
@@ -50,14 +50,14 @@ class Said:
 
 
 def value_in(preset: str, part: str, name: str) -> Any:
-    """A preset's setting, with every default that depends on another worked out."""
+    """A preset's setting, with dependent defaults resolved."""
     config = recipe(preset).config()
     given = getattr(getattr(config, part), name)
     return getattr(config.parts[part], name) if given is None else given
 
 
 def settings() -> list[Said]:
-    """All of them, in the order of the file."""
+    """All settings, in the order of the file."""
     listed = tomllib.loads(LISTED.read_text())
     return [Said(part, name, **entry) for part, entries in listed.items() for name, entry in entries.items()]
 
@@ -73,7 +73,7 @@ def page() -> str:
 
 
 def values(said: Said) -> Iterator[str]:
-    """What the presets have, each value with those that have it; alone if all have it."""
+    """The presets' values, each with the presets that have it; alone if all have it."""
     having: dict[str, list[str]] = {}
     for preset in PAPER if said.name == "order" else AS_WRITTEN:
         having.setdefault(in_words(value_in(preset, said.part, said.name)), []).append(f"`{preset}`")
@@ -82,13 +82,13 @@ def values(said: Said) -> Iterator[str]:
 
 
 def differences(said: Said) -> Iterator[str]:
-    """Each preset that is set otherwise than the paper says."""
+    """Each preset that differs from the paper."""
     for preset, value in said.differing().items():
         yield f"**no**: `{preset}` has {in_words(value)}, not {in_words(said.asked_of(preset))}"
 
 
 def in_words(value: Any) -> str:
-    """A value as people write it."""
+    """A value as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):

@@ -1,13 +1,13 @@
-"""The paper's own sentences (Musat, ICLR 2025, sections 7 to 9, appendix E), each with what judges it.
+"""The paper's own sentences (Musat, ICLR 2025, sections 7 to 9, appendix E), each with the claims that judge it.
 
-They stand in `data/sentences.toml`, in our words and in the paper's order. Here they are put beside the verdicts of
-`results/`, as the site's page "The paper, claim by claim" shows them.
+They are in `data/sentences.toml`, in our words and in the paper's order. Here they are combined with the verdicts of
+`results/`, for the site's page "The paper, claim by claim".
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,43 +17,38 @@ from hopscope.experiments.base import SCALES
 
 LISTED = Path(__file__).parent / "data" / "sentences.toml"
 PARTS = ("task", "model", "training")
-PRIOR = "(With a prior:"  # in the sentence of a claim on runs that had one (`hopscope.experiments.priors`)
+PRIOR = "(With a prior:"  # in the sentence of a claim on runs with a prior (`hopscope.experiments.priors`)
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A fact that the paper states.
+    """A statement of the paper.
 
     Attributes:
-        number: in the paper's order, from 1.
-        section: where it stands.
-        says: what, in our words.
-        claims: what judges it, each as `experiment/id`.
-        settings: recipes that must be set so: `preset`, and values of its `task`, `model` and `training`.
-        not_judged: why nothing does.
+        number: its place in the paper's order, from 1.
+        section: its section.
+        says: the statement in our words.
+        claims: the claims that judge it, each as `experiment/id`.
+        settings: recipes that must have these values: `preset`, and values of its `task`, `model` and `training`.
+        not_judged: why nothing judges it.
     """
 
     number: int
     section: str
     says: str
-    claims: tuple[str, ...] = ()
-    settings: tuple[Mapping[str, Any], ...] = ()
+    claims: Sequence[str] = ()
+    settings: Sequence[Mapping[str, Any]] = ()
     not_judged: str = ""
 
 
 def sentences() -> list[Sentence]:
-    """All of them, in the paper's order."""
+    """All sentences, in the paper's order."""
     listed = tomllib.loads(LISTED.read_text())["sentence"]
-    return [Sentence(**frozen(row)) for row in listed]
-
-
-def frozen(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A sentence's entries, lists as tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return [Sentence(**row) for row in listed]
 
 
 def differing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe that are not as a sentence has them, by name; whichever order has the facts."""
+    """The values of a recipe that differ from a sentence, by name, for both orders of the facts."""
     said = [(part, name, value) for part in PARTS for name, value in settings.get(part, {}).items()]
     found: dict[str, Any] = {}
     for preset in (settings["preset"], f"{settings['preset']}_deepest"):
@@ -77,7 +72,7 @@ def page(claims: Iterable[Mapping[str, Any]]) -> str:
 
 
 def verdicts(sentence: Sentence, by_name: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[tuple[str, str]]:
-    """What judges a sentence, and what it says at each scale."""
+    """What judges a sentence, and its verdict at each scale."""
     for name in sentence.claims:
         rows = sorted(by_name.get(name, []), key=lambda row: SCALES.index(row["scale"]))
         yield f"`{name}`", "; ".join(map(verdict, rows)) or "not run yet"

@@ -1,8 +1,8 @@
-"""Weights made by hand: one attention map that tells as many places apart as it has experts (ours).
+"""Weights set by hand: one attention map that distinguishes as many places as it has experts (ours).
 
-The head attends evenly to the m places before it. A source's value expert is its place modulo m, and each expert writes
-the token into a slot of its own; so the slots of the sum hold one token each. A destination's output expert is its own
-place modulo m: it knows which slot lies how far back.
+The head attends uniformly to the m places before it. A source's value expert is its place modulo m, and each expert
+writes the token into a slot of its own, so each slot of the sum holds one token. A destination's output expert is its
+own place modulo m, and assigns each slot to its distance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHARP = 1000.0  # score of a place, and of a gate
 
 
 def by_hand(task: LastTokens) -> Transformer:
-    """A model of one layer of one head without norms, right everywhere."""
+    """A model with one layer of one head, without norms, that is right everywhere."""
     n, m, length = task.d_vocab, task.n_places, task.length
     width = max(length, m * n)
     shape = Architecture(
@@ -45,14 +45,14 @@ def attend_before(model: Transformer, task: LastTokens) -> None:
     """Queries and keys: place t matches the m places before it."""
     n, length = task.d_vocab, task.length
     W_QKV, rows = model.get_parameter("blocks.0.attn.W_QKV"), slice(n, n + length)
-    behind = torch.arange(length) - torch.arange(length)[:, None]  # of a key's row, how far behind it each query is
+    behind = torch.arange(length) - torch.arange(length)[:, None]  # by row of a key, its distance to each query
     W_QKV[0, 0, rows, :length] = torch.eye(length)
     matches = ((behind >= 1) & (behind <= task.n_places)).float()
     W_QKV[1, 0, rows, :length] = SHARP * W_QKV.shape[-1] ** 0.5 * matches
 
 
 def choose_by_place(model: Transformer, task: LastTokens) -> None:
-    """Gates by place modulo m; value expert e writes into slot e, output expert e reads slots as they lie before it."""
+    """Gates by place modulo m; value expert e writes into slot e, output expert e reads slots by their distance."""
     n, m, length = task.d_vocab, task.n_places, task.length
     attn = model.get_submodule("blocks.0.attn")
     residues = torch.arange(length) % m

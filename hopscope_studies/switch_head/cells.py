@@ -1,7 +1,7 @@
-"""The models of `switch_head`: experts, and dense attention that matches them in parameters, in maps, or in both.
+"""The models of `switch_head`: experts, and dense attention with equally many parameters, maps, or both.
 
 A layer of H heads of E experts has 2 d H d_h + 2 d H E d_h + 2 d H E weights, d the model's width and d_h a head's; a
-dense layer of H' heads has 4 d H' d_h'. So both are equal, but for biases, where H' d_h' = H (d_h (1 + E) + E) / 2.
+dense layer of H' heads has 4 d H' d_h'. Apart from biases, both are equal if H' d_h' = H (d_h (1 + E) + E) / 2.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hopscope_studies.switch_head.tasks.last_tokens import LastTokens
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes at a scale.
+    """The sizes at one scale.
 
     Attributes:
-        d_model: width of the stream.
-        layers: of the models of induction; those of places have one.
-        maps: H, heads of a layer of experts.
+        d_model: the width of the stream.
+        layers: the layers of models for induction; those for places have one.
+        maps: H, the heads of a layer with experts.
         experts: E.
-        d_head: d_h of the heads of experts.
-        many: heads of the dense layer with as many weights and more maps.
+        d_head: d_h of heads with experts.
+        many: the heads of the dense layer with as many weights and more maps.
     """
 
     d_model: int
@@ -38,16 +38,16 @@ class Size:
     many: int
 
     def matched(self, d_head: int) -> int:
-        """H' d_h', the width of all dense heads together that have as many weights as experts of this width."""
+        """H' d_h', the total width of dense heads with as many weights as experts of this width."""
         return self.maps * (d_head * (1 + self.experts) + self.experts) // 2
 
     @property
     def wide(self) -> int:
-        """Width of a dense head, where there are as many maps and weights as with experts."""
+        """The width of a dense head with as many maps and weights as experts."""
         return self.matched(self.d_head) // self.maps
 
 
-#: `paper` has the heads of the authors' model of 243 million parameters.
+#: Scale `paper` has the heads of the authors' model of 243 million parameters.
 SIZES = {
     "quick": Size(16, 2, 2, 2, 6, 4),
     "cpu": Size(64, 2, 2, 4, 12, 8),
@@ -63,36 +63,27 @@ INDUCTION: dict[str, dict[str, Any]] = {
     "cpu": {"length": 16, "d_vocab": 32},
     "paper": {"length": 255, "d_vocab": 8000},
 }
-#: A bias by distance, for without one a model of two layers waits for a head for the token before (study `plateau`).
+#: A bias by distance; without it a model of two layers waits for a previous-token head (study `plateau`).
 PRIOR = "relative(start='L0 1:4')"
 TRAININGS: dict[str, dict[str, Any]] = {
     "quick": {"steps": 20, "batch": 8, "log_every": 10, "val_size": 16},
     "cpu": {"batch": 64, "lr": 3e-3, "val_size": 256},
     "paper": {"steps": 100_000, "batch": 64, "lr": 2.5e-4, "warmup": 4000, "log_every": 500},
 }
-#: Steps of each part at `cpu`.
+#: Steps and logging of each part at `cpu`.
 PARTS: dict[str, dict[str, Any]] = {
     "places": {"steps": 1500, "log_every": 50},
     "induction": {"steps": 1000, "log_every": 20, "lr": 2e-3},
 }
 WEIGHT_DECAY = 0.01
 
-#: Each part's models, with seeds at `cpu`: 8 where speeds are compared.
-CELLS: dict[str, dict[str, int]] = {
-    "places": {
-        "experts": 5,
-        "many maps": 5,
-        "wide maps": 5,
-        "narrow maps": 5,
-        "wide experts": 5,
-        "widest maps": 5,
-    },
-    "induction": {"experts": 8, "many maps": 8, "wide maps": 8, "narrow maps": 8},
-}
+#: The models of each part, with the number of seeds at `cpu`: 8 if speeds are compared.
+MODELS = ("experts", "many maps", "wide maps", "narrow maps", "wide experts", "widest maps")
+CELLS = {"places": dict.fromkeys(MODELS, 5), "induction": dict.fromkeys(MODELS[:4], 8)}
 
 
 def heads(model: str, size: Size) -> dict[str, Any]:
-    """Heads of each kind of model.
+    """The heads of each kind of model.
 
     `experts` against `many maps` (as many weights), `wide maps` (as many weights and maps) and `narrow maps` (as many
     maps, as wide); `wide experts`, as wide as `wide maps`, against `widest maps` (as many weights and maps).
@@ -110,7 +101,7 @@ def heads(model: str, size: Size) -> dict[str, Any]:
 
 
 def cell(part: str, model: str, seed: int, scale: str = "cpu") -> Config:
-    """One model: attention only; one layer on places, which it learns by position; two on induction, with a prior."""
+    """One model, attention only: one layer for places with learnt positions, or two for induction with a prior."""
     size, places = SIZES[scale], part == "places"
     task: Task = LastTokens(**PLACES[scale]) if places else Induction(**INDUCTION[scale])
     shape = Architecture(
@@ -134,7 +125,7 @@ def cells(scale: str) -> Iterator[Config]:
 
 
 def name_of(config: Config, scale: str) -> tuple[str, str]:
-    """Which cell a run is of: part and model."""
+    """The part and the model of a run."""
     every = ((part, model) for part, models in CELLS.items() for model in models)
     seed, identity = config.training.seed, config.identity
     return next(name for name in every if cell(*name, seed, scale).identity == identity)

@@ -10,12 +10,12 @@ from pandas import DataFrame, Series
 from hopscope.experiments.judging import Claim, Evidence, bound, factor
 from hopscope.experiments.values import span
 
-ALIKE = 0.02  # nats within which losses count as equal (ours; the paper's perplexities agree to a percent or two)
-MANY_LEFT = 0.5  # nats above which several places are not read (ours)
+ALIKE = 0.02  # losses within this many nats count as equal (ours; the paper's perplexities agree to a percent or two)
+MANY_LEFT = 0.5  # loss in nats above which several places are unread (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Counts, the construction, places, induction, control."""
+    """The claims on counts, the construction, places and induction, and a control."""
     ends = table[table.kind == "end"]
     places, induction = ends[ends.part == "places"], ends[ends.part == "induction"]
     yield counts_claim(places)
@@ -39,12 +39,12 @@ def of(ends: DataFrame, model: str) -> DataFrame:
 
 
 def paired(ends: DataFrame, one: str, other: str, column: str = "loss") -> Series:
-    """Seed by seed, by how much one kind's number exceeds another's."""
+    """By how much a number of one kind of model exceeds another's, seed by seed."""
     return (of(ends, one).set_index("seed")[column] - of(ends, other).set_index("seed")[column]).dropna()
 
 
 def counts_claim(ends: DataFrame) -> Claim:
-    """What is compared with what."""
+    """Whether the compared models have equally many weights."""
     experts, many, wide = of(ends, "experts"), of(ends, "many maps"), of(ends, "wide maps")
     most, apart = of(ends, "wide experts"), of(ends, "widest maps")
     equal = [*(experts.weights - many.weights.mean()), *(experts.weights - wide.weights.mean())]
@@ -61,7 +61,7 @@ def counts_claim(ends: DataFrame) -> Claim:
 
 
 def by_hand_claim(rows: DataFrame) -> Claim:
-    """The construction."""
+    """Whether one map can serve several places."""
     return Evidence(rows, "ours", source="exact").claim(
         "one_map_can_serve_several_places",
         "Weights made by hand tell as many places apart by one map as they have experts; with every gate at its mean "
@@ -74,7 +74,7 @@ def by_hand_claim(rows: DataFrame) -> Claim:
 
 
 def maps_claims(ends: DataFrame) -> Iterator[Claim]:
-    """With equally many weights: against as many maps, and against many."""
+    """Experts at equal weights, against as many maps and against many."""
     experts, many, wide = of(ends, "experts"), of(ends, "many maps"), of(ends, "wide maps")
     yield Evidence(experts, "baselines matched in parameters", among=ends).claim(
         "experts_beat_as_many_maps",
@@ -95,7 +95,7 @@ def maps_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def width_claims(ends: DataFrame) -> Iterator[Claim]:
-    """With wider experts: what maps are saved, and that it is not their weights."""
+    """Wider experts: the maps that they save, and whether their weights alone explain it."""
     wide, widest = of(ends, "wide experts"), of(ends, "widest maps")
     yield Evidence(wide, "abstract", among=ends).claim(
         "wide_experts_read_every_place",
@@ -115,7 +115,7 @@ def width_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def choice_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What experts are chosen by, and that choosing matters."""
+    """What the choice of experts depends on, and whether it matters."""
     wide = of(ends, "wide experts")
     yield Evidence(wide, "control", among=ends).claim(
         "choosing_does_it",
@@ -143,7 +143,7 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def induction_claims(ends: DataFrame) -> Iterator[Claim]:
-    """As good, as soon, and with an induction head."""
+    """Whether experts learn induction as well and as soon, with an induction head."""
     experts, many = of(ends, "experts"), of(ends, "many maps")
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_good_on_induction",
@@ -172,6 +172,6 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def median(ends: DataFrame) -> str:
-    """Of the steps until it was learnt; what never happened is later than any."""
+    """The median step of learning in words; runs that did not learn count as later than any."""
     found = ends.learnt.fillna(math.inf).median() if len(ends) else math.nan
     return "unknown" if math.isnan(found) else "more than were trained" if math.isinf(found) else f"{found:.0f}"

@@ -1,4 +1,4 @@
-"""The figure of `switch_head`: loss over training, losses by distance, what experts are chosen by, induction."""
+"""The figure of `switch_head`: loss over training, losses by distance, the choice of experts, and induction."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pandas import DataFrame
 
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope_studies.switch_head.cells import MODELS
 
-MODELS = ("experts", "many maps", "wide maps", "narrow maps", "wide experts", "widest maps")
 COLOURS = {model: colour(index) for index, model in enumerate(MODELS)}
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Places over training, and by distance; information in the choice of experts; induction over training."""
+    """Loss on places over training and by distance; information in the choice of experts; loss on induction."""
     shown = picture(10.0, 7.0)
     axes = shown.subplots(2, 2).flatten()
     curves, ends = table[table.kind == "curve"], table[table.kind == "end"]
@@ -43,7 +43,7 @@ def courses(ax: Axes, curves: DataFrame, title: str, labels: dict[str, str]) -> 
 
 
 def by_distance(ax: Axes, hops: DataFrame) -> None:
-    """Final losses at each distance, every run: a place is read or it is not."""
+    """The final losses at each distance, for every run."""
     for index, model in enumerate(MODELS):
         part = hops[hops.model == model]
         distance = part.hop.astype(str).str.replace("−", "").astype(float)
@@ -55,7 +55,7 @@ def by_distance(ax: Axes, hops: DataFrame) -> None:
 
 
 def choices(ax: Axes, ends: DataFrame) -> None:
-    """What the widest gates of values and outputs tell, before training and after."""
+    """The information in the widest gates of values and outputs, before and after training."""
     groups = [(part, model) for part in ("places", "induction") for model in ("experts", "wide experts")]
     groups = [(part, model) for part, model in groups if len(ends[(ends.part == part) & (ends.model == model)])]
     for x, (part, model) in enumerate(groups):

@@ -1,4 +1,4 @@
-"""What `switch_head` measures of a model: what its experts are chosen by, and what it knows without choosing."""
+"""What `switch_head` measures of a model: what the choice of experts depends on, and accuracy without it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 
 SEQUENCES = {"quick": 32, "cpu": 512, "paper": 1000}
-SHUFFLES = 20  # of what a choice is compared with, for the floor
+SHUFFLES = 20  # shuffles of the choices, for the floor
 
 
 def asked(task: Any, scale: str) -> Batch:
@@ -45,11 +45,11 @@ def gates(model: Transformer, batch: Batch, layer: int, name: str) -> Float[Tens
     return rule.gates(read, block.get_submodule("attn.variant").get_parameter(f"W_gate_{name}"))
 
 
-# What experts are chosen by --------------------------------------------------------------------------------------
+# The choice of experts -------------------------------------------------------------------------------------------
 
 
 def information(choices: Int[Tensor, "sample"], classes: Int[Tensor, "sample"]) -> float:
-    """Mutual information in nats of two labels, from their counts."""
+    """The mutual information in nats of two labels, from their counts."""
     joint = torch.zeros(int(choices.max()) + 1, int(classes.max()) + 1, dtype=torch.float64)
     joint.index_put_((choices, classes), torch.ones(len(choices), dtype=torch.float64), accumulate=True)
     joint /= joint.sum()
@@ -59,21 +59,21 @@ def information(choices: Int[Tensor, "sample"], classes: Int[Tensor, "sample"]) 
 
 
 def floor(choices: Int[Tensor, "sample"], classes: Int[Tensor, "sample"]) -> float:
-    """The greatest information in so many shuffles of the choices."""
+    """The greatest information in several shuffles of the choices."""
     draws = (torch.randperm(len(choices), generator=generator(0, "shuffle", n)) for n in range(SHUFFLES))
     return max(information(choices[order], classes) for order in draws)
 
 
 def specialisation(model: Transformer, batch: Batch) -> dict[str, float]:
-    """What the widest gate tells of the place and the token it is opened by: means over heads, in shares of ln E (0–1).
+    """The information in the widest gate about its place and its token: means over heads, in shares of ln E (0–1).
 
-    Keys: `values_by_place`, `values_by_token` of sources, `outputs_…` of destinations, and of each the floor.
+    Keys: `values_by_place` and `values_by_token` for sources, `outputs_…` for destinations, each with its floor.
     """
     n, first = batch.inputs.shape[1], batch.task.query_positions.start or 0
     place = torch.arange(n).expand(len(batch), -1)
     found: dict[str, list[float]] = {}
     for layer, (name, gate) in itertools.product(range(len(model.blocks)), (("values", "V"), ("outputs", "O"))):
-        seen = slice(first % n if gate == "O" else 0, None)  # of outputs those that are read
+        seen = slice(first % n if gate == "O" else 0, None)  # for outputs, the positions that are read
         widest = gates(model, batch, layer, gate).argmax(-1)[:, seen]  # batch position head
         for head, (kind, given) in itertools.product(
             range(widest.shape[-1]), (("place", place), ("token", batch.inputs))
@@ -85,14 +85,14 @@ def specialisation(model: Transformer, batch: Batch) -> dict[str, float]:
     return {name: sum(values) / len(values) / most for name, values in found.items()}
 
 
-# What it knows without choosing ------------------------------------------------------------------------------------
+# Without choosing ---------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
 def held(model: Transformer, batch: Batch, parts: str = "VO") -> Transformer:
-    """The model with gates of values (`V`), of outputs (`O`) or of both held at their means over a batch.
+    """The model with the gates of values (`V`), of outputs (`O`) or of both held at their means over a batch.
 
-    Every expert becomes what all of them are on average, so that it does not matter which are chosen.
+    Every expert becomes the average of all experts, so it does not matter which are chosen.
     """
     found, rule = copy.deepcopy(model), model.architecture.rule
     assert isinstance(rule, SwitchHead)
@@ -102,7 +102,7 @@ def held(model: Transformer, batch: Batch, parts: str = "VO") -> Transformer:
         more = attn.get_parameter(f"variant.W_{name}_more")
         mean = gates(model, batch, layer, name).mean((0, 1))  # head expert
         every = torch.cat([first[:, None], more], 1)
-        alike = torch.einsum("he,heio->hio", mean, every) / (min(rule.chosen, rule.experts) / 2)  # gates become 1/2
+        alike = torch.einsum("he,heio->hio", mean, every) / (min(rule.chosen, rule.experts) / 2)  # all gates are 1/2
         attn.get_parameter(f"variant.W_gate_{name}").zero_()
         first.copy_(alike)
         more.copy_(alike[:, None].expand_as(more))

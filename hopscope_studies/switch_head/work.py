@@ -1,34 +1,32 @@
-"""What needs no training: one attention map with experts, its weights made by hand, that tells several places apart."""
+"""Work without training: one attention map with experts and hand-set weights that distinguishes several places."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope_studies.switch_head.by_hand import by_hand
 from hopscope_studies.switch_head.scores import held, knows
 from hopscope_studies.switch_head.tasks.last_tokens import LastTokens
 
 
 @dataclass(frozen=True)
-class MadeByHand(Work):
-    """Accuracy of the weights made by hand, and with every gate at its mean, for 2 to m places."""
+class MadeByHand(Report):
+    """The accuracy of the hand-set weights, and that with every gate at its mean, for 2 to m places."""
 
-    label: ClassVar[str] = "places_by_hand"
+    label, file = "places_by_hand", "numbers.json"
 
     most: int = setting(8, "greatest number of places, and of experts", low=2, high=64)
     sequences: int = setting(512, "sequences for each number", low=1)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> Any:
+        """A row for each number of places."""
         rows = []
         for m in range(2, self.most + 1):
             task = LastTokens(n_places=m)
             model, batch = by_hand(task), task.sample(self.sequences, 0)
             of_held = knows(held(model, batch), batch)["accuracy"]
             rows.append({"places": m, "maps": 1, **knows(model, batch), "held_accuracy": of_held})
-        write_json(folder / "numbers.json", rows)
+        return rows

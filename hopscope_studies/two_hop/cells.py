@@ -9,22 +9,22 @@ from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.two_hop import TwoHop
 
-#: One head of layer 0 and one of layer 1 begin with attention to the token before: the first joins pairs, the second
-#: can tell an end of a chain from any other token.
+#: One head of layer 0 and one of layer 1 start with attention to the token before. The first joins pairs; the second
+#: can #: distinguish the end of a chain from other tokens.
 PRIOR = "relative(start='L0H0 1:4; L1H0 1:4')"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What differs from plain attention with the prior that is asked for every hop.
+    """The differences from plain attention with the prior, asked for every hop.
 
     Attributes:
-        attention: the rule.
-        positions: the code.
-        layers: how many.
+        attention: the kind of attention.
+        positions: the position code.
+        layers: the number of layers.
         every_hop: whether the chain's middle is asked, too.
-        distractors: whether there are 1 to 4 chains among other pairs; else five chains and nothing else.
-        steps: of training at `cpu`, at most.
+        distractors: whether there are 1 to 4 chains among other pairs, instead of five chains alone.
+        steps: the most steps of training at `cpu`.
     """
 
     attention: str = "softmax"
@@ -49,14 +49,13 @@ TRAINING = Training(batch=128, lr=2e-3, weight_decay=1e-4, log_every=10, val_siz
 
 
 def cells(scale: str) -> Iterator[Config]:
-    """Seed by seed, so that what a budget leaves is whole; at `quick` one run of each condition."""
+    """All conditions, seed by seed, so that a spent budget leaves whole seeds; at `quick` one run of each."""
     for seed in range(SEEDS[scale]):
-        yield from (cell(name, seed, scale) for name in CONDITIONS)
+        yield from (cell(one, seed, scale) for one in CONDITIONS.values())
 
 
-def cell(name: str, seed: int, scale: str = "cpu") -> Config:
+def cell(one: Condition, seed: int, scale: str = "cpu") -> Config:
     """One run; `paper` has the authors' width, batch, rate and steps (scripts/train-3-layer-tf.sh)."""
-    one = CONDITIONS[name]
     official = {} if one.distractors else {"n_pairs": 10, "n_chains": 5, "fewest": 5}
     shape = Architecture(
         n_layers=one.layers,
@@ -71,15 +70,9 @@ def cell(name: str, seed: int, scale: str = "cpu") -> Config:
 
 
 def training(one: Condition, seed: int, scale: str) -> Training:
-    """Kept are the weights of every 50th step."""
+    """The recipe, with a checkpoint every 50 steps."""
     if scale == "quick":
         return TRAINING.but(steps=4, batch=8, log_every=2, val_size=16, checkpoints="2", seed=seed)
     if scale == "paper":
         return TRAINING.but(steps=10_000, batch=512, lr=3e-4, checkpoints="100", seed=seed)
     return TRAINING.but(steps=one.steps, checkpoints="50", seed=seed)
-
-
-def condition_of(config: Config, scale: str) -> str:
-    """Which condition a run is of."""
-    seed, identity = config.training.seed, config.identity
-    return next(name for name in CONDITIONS if cell(name, seed, scale).identity == identity)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from hopscope.experiments.curves import crossing
+from hopscope.experiments.curves import first_below
 from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop.cells import CONDITIONS
@@ -22,7 +22,7 @@ RIGHT, WRONG = 0.9, 0.5
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What the paper sees, and what is ours."""
+    """The paper's observations, and our claims."""
     yield ends_at(
         table,
         "every_hop_and_a_prior_are_enough",
@@ -66,12 +66,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def curve(table: DataFrame, condition: str, hop: str = "x2") -> DataFrame:
-    """Losses of a condition's runs over steps."""
+    """The losses of a condition's runs over training."""
     return table[(table.kind == "loss") & (table.condition == condition) & (table.hop == hop)]
 
 
 def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: float) -> Claim:
-    """How the runs of a condition ended."""
+    """A claim on the final losses of a condition."""
     rows = curve(table, condition)
     last = rows.sort_values("step").groupby("run").value.last()
     level: Limit = {**limit}  # type: ignore[typeddict-item]
@@ -85,22 +85,17 @@ def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: fl
     )
 
 
-def learnt(rows: DataFrame, below: float = LEARNT) -> dict[int, float]:
-    """By seed the step at which a loss first went below a bound; ∞: never."""
-    found = {}
-    for _, part in rows.groupby("seed"):
-        run = part.sort_values("step")
-        step = crossing(run.step.tolist(), run.value.tolist(), below)
-        found[int(run.seed.iloc[0])] = math.inf if math.isnan(step) else step
-    return found
+def learnt(rows: DataFrame, below: float = LEARNT) -> Series:
+    """The step at which a loss first fell below a bound, by seed; ∞: never."""
+    return first_below(rows.rename(columns={"value": "hop_loss"}), below, "seed").droplevel("hop").fillna(math.inf)
 
 
 def middle_first(table: DataFrame) -> Claim:
-    """Hops in the order of the chain."""
+    """Whether hops are learnt in the order of the chain."""
     lags, rows = [], table[table.condition.isin(("prior", "KV shift", "distractors"))]
     for condition in ("prior", "KV shift", "distractors"):
         first, second = (learnt(curve(table, condition, hop)) for hop in ("x1", "x2"))
-        lags += [second[seed] - first[seed] for seed in second if second[seed] < math.inf]
+        lags += (second - first)[second < math.inf].tolist()
     return Evidence(rows, "beyond", among=table).claim(
         "the_middle_comes_first",
         f"The middle of a chain is learnt before its end, in every run that learns both ({len(lags)} runs).",
@@ -112,12 +107,12 @@ def middle_first(table: DataFrame) -> Claim:
 
 
 def abrupt(table: DataFrame) -> Claim:
-    """The fall."""
+    """Whether the loss falls abruptly."""
     rows = table[table.condition.isin(("prior", "KV shift"))]
     falls = []
     for condition in ("prior", "KV shift"):
         high, low = (learnt(curve(table, condition), level) for level in (STALLED, 0.3))
-        falls += [low[seed] - high[seed] for seed in high if low[seed] < math.inf]
+        falls += (low - high)[low < math.inf].tolist()
     return Evidence(rows, "3", among=table).claim(
         "it_is_abrupt",
         f"If two hops are learnt, the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "
@@ -129,7 +124,7 @@ def abrupt(table: DataFrame) -> Claim:
 
 
 def plateau(table: DataFrame) -> Claim:
-    """The paper's plateau, of models asked for the end alone."""
+    """Whether models asked for the end alone stay at the paper's plateau."""
     names = ("end alone", "KV shift, end alone")
     rows = table[table.condition.isin(names)]
     stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
@@ -155,7 +150,7 @@ def longest(run: DataFrame) -> float:
 
 
 def told_apart(table: DataFrame) -> Claim:
-    """Whether a model with other chains in context answers the one that is asked."""
+    """Whether a model among other chains names the end of the right one."""
     rows = table[(table.kind == "right") & (table.condition == "distractors")]
     words = ", ".join(f"{n:.0f}: {part.value.min():.2f}" for n, part in rows.groupby("chains"))
     return Evidence(rows, "2 and 3", among=table).claim(
@@ -169,7 +164,7 @@ def told_apart(table: DataFrame) -> Claim:
 
 
 def untrained(table: DataFrame) -> Claim:
-    """Before training."""
+    """The control before training."""
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
     return Evidence(rows, "beyond", among=table).claim(
         "untrained_knows_nothing",

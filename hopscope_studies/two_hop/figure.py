@@ -1,4 +1,4 @@
-"""The figure of `two_hop`: losses over training by condition, where probability lies, distractors."""
+"""The figure of `two_hop`: losses over training by condition, probabilities of answers, and distractors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOW = {"right end": 0, "other ends": 1, "middles": 2}
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Loss of x2 by condition; where its probability lies, with every hop asked or one; right answers by chains."""
+    """Loss of x2 by condition; probabilities of answers with every hop asked, or one; right answers by chains."""
     shown = picture(12.5, 3.6)
     losses, taught, alone, right = shown.subplots(1, 4)
     for index, name in enumerate(CONDITIONS):
@@ -46,7 +46,7 @@ def mass(ax: Axes, rows: DataFrame, condition: str) -> None:
 
 
 def chains(ax: Axes, rows: DataFrame) -> None:
-    """Share of right answers by number of chains, with what a guess among ends gives."""
+    """The share of right answers by number of chains, and that of a guess among ends."""
     ax.plot(rows.chains, rows.value, "o", ms=4, mfc="none", color=colour(0), label="each seed")
     numbers = sorted(rows.chains.dropna().unique())
     ax.plot(numbers, [1 / n for n in numbers], color=GREY, ls="--", lw=0.9, label="guess among ends")

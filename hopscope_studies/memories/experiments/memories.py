@@ -2,7 +2,8 @@
 
 The lemma and one gradient step are of Bietti, Cabannes, Bouchacourt, Jégou & Bottou (2023, lemma 1); capacities and
 their laws of Nichani, Lee & Bietti (2024, section 4 and their code): a trained matrix holds N pairs with N log N ≈
-d²/1.3, an MLP N log N ≈ m d/0.35, or N ≈ m d/1.2 where all share 32 answers. Storage without training stands beside.
+d²/1.3, an MLP N log N ≈ m d/0.35, or N ≈ m d/1.2 where all share 32 answers. They are compared with memories that are
+written without training.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ OVERLAPS = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """The lemma; recall of what is written in one go; the search for every memory's capacity."""
+    """The lemma, recall without training, and the search for the capacity of each memory."""
     sizes = SIZES[scale]
     for seed in range(sizes["lemmas"]):
         yield Lemma(seed=seed)
@@ -67,7 +68,7 @@ def runs(scale: str) -> Iterator[Work]:
 
 
 def recalls(widths: tuple[int, ...], seed: int) -> Iterator[Recall]:
-    """Random directions at several loads, orthonormal ones, overlapping ones, and a matrix that holds nothing."""
+    """Random directions at several loads, orthonormal ones, overlapping ones, and a random matrix."""
     for d in widths:
         for load in LOADS:
             for memory in ("outer_product", "one_step"):
@@ -80,7 +81,7 @@ def recalls(widths: tuple[int, ...], seed: int) -> Iterator[Recall]:
 
 
 def capacities(sizes: dict[str, Any], seed: int) -> Iterator[WrittenCapacity | TrainedCapacity]:
-    """Outer products, trained matrices, and trained MLPs with answers of their own or 32 among them."""
+    """Outer products, trained matrices, and trained MLPs with one answer per input or with 32 answers."""
     linear_steps, mlp_steps = sizes["steps"]
     for d in sorted({*sizes["written"], *sizes["linear"]}):
         yield WrittenCapacity(max(2, d // 4), max(d, d * d // 8), d=d, seed=seed)
@@ -96,7 +97,7 @@ def capacities(sizes: dict[str, Any], seed: int) -> Iterator[WrittenCapacity | T
 
 
 def table(finished: list[Finished], scale: str) -> DataFrame:
-    """A row per error of the lemma, per memory written, per size tried in a search (with what it came to)."""
+    """A row per error of the lemma, per memory that is written, and per size tried in a search."""
     rows: list[dict[str, Any]] = []
     for one in finished:
         work = one.work.as_dict()
@@ -113,7 +114,7 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
 
 
 def tried(search: Finished) -> Iterator[dict[str, Any]]:
-    """The sizes that a search tried, each with what it came to."""
+    """The sizes that a search tried, each with its recall and the capacity found."""
     work, tries = search.work, tries_of(search.path)
     if isinstance(work, TrainedCapacity):
         kind = {"memory": "mlp" if work.ratio else "linear", "parameters": work.model.stored}

@@ -20,7 +20,7 @@ from hopscope.theory.memories import random_rows
 
 @dataclass(frozen=True)
 class MemoryArchitecture(Shape):
-    """A memory of every token by itself: nothing is attended to."""
+    """A memory that maps each token by itself, without attention."""
 
     width: int = setting(16, "of embeddings, d", low=1, high=65536)
     hidden: int = setting(0, "width of an MLP's hidden layer, m; 0: one matrix", low=0, high=1 << 20)
@@ -35,13 +35,13 @@ class MemoryArchitecture(Shape):
 
 
 class AssociativeMemory(TappedModel):
-    """What is trained, `W` or `W_1`, `b_1` and `W_2`, between embeddings that are not.
+    """Trained weights, `W` or `W_1`, `b_1` and `W_2`, between frozen embeddings.
 
     Args:
         architecture: its settings.
         d_vocab: number of inputs.
         d_output: number of outputs.
-        generator: draws everything. Without one it waits for `load_state_dict`.
+        generator: draws all weights; without one they are left for `load_state_dict`.
     """
 
     E: Tensor
@@ -74,7 +74,7 @@ class AssociativeMemory(TappedModel):
         return (recalled if at is None else recalled[:, at]) @ self.U.T
 
     def recalled(self, x: Float[Tensor, "batch position d"], tap: Tap | None) -> Float[Tensor, "batch position d"]:
-        """What the memory makes of embeddings."""
+        """The memory's output for embeddings."""
         if not self.architecture.hidden:
             return passes(tap, "hook_recalled", x @ self.W.T)
         hidden = passes(tap, "mlp.hook_post", torch.relu(x @ self.W_1.T + self.b_1))
@@ -82,5 +82,5 @@ class AssociativeMemory(TappedModel):
 
 
 def normal(n_out: int, n_in: int, generator: torch.Generator) -> Float[Tensor, "n_out n_in"]:
-    """Normal numbers of variance 1 / n_in."""
+    """Normal random numbers of variance 1 / n_in."""
     return torch.randn(n_out, n_in, generator=generator) / n_in**0.5

@@ -1,4 +1,4 @@
-"""Associations: every input has an answer of its own, to be known by heart (Nichani, Lee & Bietti, 2024, section 4)."""
+"""Associations: every input has an answer that must be memorised (Nichani, Lee & Bietti, 2024, section 4)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Associations(TokenTask):
     x5  ->  y2          N = 16 inputs, M = 8 classes
     ```
 
-    Nothing but weights can know it. A batch holds every input equally often, give or take one, so that one of N
-    sequences is the whole of what is to be learnt.
+    Only the weights can hold the answer. A batch holds every input equally often, give or take one, so a batch of N
+    sequences is the whole data set.
     """
 
     n_inputs: int = setting(16, "N, number of different inputs", low=2, high=1 << 20)
@@ -55,7 +55,7 @@ class Associations(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all answers as likely as they are frequent; solved."""
+        """Losses in nats: the frequencies of the answers, and a solved task."""
         counts = Counter(even_classes(self.n_inputs, self.d_output).tolist()).values()
         shares = [count / self.n_inputs for count in counts]
         return {"any answer": -sum(share * math.log(share) for share in shares), "solved": 0.0}
@@ -81,11 +81,11 @@ class Associations(TokenTask):
         return -self.logits(outputs).log_softmax(-1).gather(-1, targets[..., None]).mean((0, 1, 3))
 
     def roles(self, draw: Draw) -> Roles:
-        """There is a query, and nothing to look at."""
+        """The query is the only role."""
         return Roles(("query",), torch.zeros_like(draw["input"])[:, None])
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """All that is true, and one question."""
+        """All facts, and one question."""
         facts = (Fact((f"x{z}",), f"y{z * self.d_output // self.n_inputs}") for z in range(self.n_inputs))
         return Problem(tuple(facts), (f"x{int(draw['input'][row])}",))
 

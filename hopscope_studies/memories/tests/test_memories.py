@@ -32,7 +32,7 @@ def drawn(n=20, m=9, d=8, seed=0):
 
 
 def test_storage_by_hand():
-    """Two pairs with orthonormal embeddings, weights 2 and 3: scores are the weights, on the pairs alone."""
+    """Two pairs with orthonormal embeddings, weights 2 and 3: a pair's score is its weight, and others are 0."""
     inputs = outputs = torch.eye(2)
     weights = torch.tensor([[0.0, 2.0], [3.0, 0.0]])  # input 0 -> output 1, input 1 -> output 0
     memory = memories.stored(outputs, inputs, weights)
@@ -56,7 +56,7 @@ def test_the_gradient_is_a_memory(seed):
 
 
 def test_the_lemma_term_by_term():
-    """Σ_k E_z[(p̂ − p) u_k e_z^T], summed as it is written."""
+    """Σ_k E_z[(p̂ − p) u_k e_z^T], summed term by term."""
     inputs, outputs, joint, memory = drawn(4, 3, 5)
     total = torch.zeros_like(memory)
     for z, e in enumerate(inputs):
@@ -80,7 +80,7 @@ def test_with_nothing_above_the_deep_form_is_the_lemma():
 
 
 def test_the_deep_form_holds_of_a_transformers_weights():
-    """The gradient of the last W_O is a sum of backward vectors times what heads mixed, through all above."""
+    """The gradient of the last W_O is a sum of backward vectors, through all layers above, times the heads' outputs."""
     task = Induction(length=6, d_vocab=8)
     model = Transformer.for_task(Architecture(n_layers=2, d_model=8, n_heads=1), task, generator(0, "init")).double()
     batch = task.sample(5)

@@ -1,8 +1,8 @@
 """More hops than trained: which models answer longer chains than they learnt from, with more loops? (ours)
 
-Looped depth is that of Saunshi et al. (ICLR 2025, arXiv:2502.17416); that more loops at test time can answer more hops,
-and too many hurt, is said in arXiv:2604.07822. Here one layer runs D + 1 times; training asks hop h after loop h + 1,
-of chains of 1 to D hops. A run is then asked for longer and for more chains, and is run more often.
+Looped depth is that of Saunshi et al. (ICLR 2025, arXiv:2502.17416). That more loops at test time can answer more hops,
+and that too many hurt, is reported in arXiv:2604.07822. Here one layer runs D + 1 times. Training asks for hop h after
+loop h + 1, on chains of 1 to D hops. A trained model is then given longer and more chains, and more loops.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pandas import DataFrame, Series
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.long_table import namer
 from hopscope.experiments.tables import rows_of
 from hopscope.models.transformer import Architecture
 from hopscope.runs.further import further
@@ -27,7 +28,7 @@ SECONDS = {"quick": 8, "cpu": 220, "long": 6000, "paper": 2600}
 CELL_SECONDS = 1200
 
 PRIOR = "relative(start='L0H0 1:4')"
-#: What differs from one looped layer with the prior, facts deepest first, batches of 1 to D hops.
+#: The changes to one looped layer with the prior, facts deepest first, and batches of 1 to D hops.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "looped": {},
     "looped, no prior": {"model": {"positions": "input"}},
@@ -50,10 +51,10 @@ TRAINING = Training(batch=64, lr=3e-3, schedule="linear", weight_decay=0.0, clip
 def runs(scale: str) -> Iterator[Config]:
     """Every variant, seed by seed; at `long` one looped layer with the prior and without."""
     names = list(VARIANTS)[:2] if scale == "long" else list(VARIANTS)
-    yield from (config(scale, VARIANTS[name], seed) for seed in range(SEEDS[scale]) for name in names)
+    yield from (config(VARIANTS[name], seed, scale) for seed in range(SEEDS[scale]) for name in names)
 
 
-def config(scale: str, variant: dict[str, dict[str, Any]], seed: int) -> Config:
+def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:
     """A run of a variant."""
     hops, steps = TRAINED[scale], STEPS[scale]
     task = Retrieval(n_hops=hops, curriculum="mixture", position_base=100.0, d_symbol=SYMBOL[scale])
@@ -65,7 +66,7 @@ def config(scale: str, variant: dict[str, dict[str, Any]], seed: int) -> Config:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run, hops asked, loops and chains.
+    """A row per run, number of hops asked, of loops and of chains.
 
     Columns: run, version, seed, prior, variant, D (hops trained), own (layers with weights of their own), hops, loops,
     chains, accuracy, low, high (95 % Wilson interval over sequences), n.
@@ -74,10 +75,10 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One run: h hops after h + 1 loops, as trained and twice as often; those learnt of twice the chains too."""
+    """One run after hops + 1 loops, as many as in training, and twice as many; also among more chains."""
     shape, trained = run.config.model, TRAINED[scale]
     assert isinstance(shape, Architecture)
-    about = {"variant": named(run.config, scale), "D": trained, "own": shape.own_layers}
+    about = {"variant": namer(VARIANTS, config, scale)(run.config), "D": trained, "own": shape.own_layers}
     for hops in ASKED[scale]:
         loops = sorted({hops + 1, trained + 1, 2 * trained + 2}) if shape.own_layers == 1 else [1]
         asked = further(run.model, run.task, [hops], loops, n=SEQUENCES[scale])
@@ -87,19 +88,8 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
             yield from (about | row for row in further(run.model, run.task, [hops], once, 8, SEQUENCES[scale]))
 
 
-def named(config: Config, scale: str) -> str:
-    """Of which variant a run is."""
-    seed = config.training.seed
-    names = {one.identity: name for name, one in ((n, config_of(scale, n, seed)) for n in VARIANTS)}
-    return names[config.identity]
-
-
-def config_of(scale: str, name: str, seed: int) -> Config:
-    return config(scale, VARIANTS[name], seed)
-
-
 def at(table: DataFrame, variant: str, hops: int, loops: int | None = None, chains: int = 4) -> DataFrame:
-    """The rows of a variant asked for so many hops, after one loop more than hops unless said; without loops, as is."""
+    """The rows of a variant for a number of hops, by default after hops + 1 loops."""
     rows = table[(table.variant == variant) & (table.hops == hops) & (table.chains == chains)]
     return rows[(rows.own > 1) | (rows.loops == (hops + 1 if loops is None else loops))]
 
@@ -108,7 +98,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Thresholds are ours, and were committed before the runs; README.md says which were expected to fail."""
     trained = int(table.D.max())
     learnt = table[(table.variant == "looped") & (table.hops <= trained) & (table.loops == table.hops + 1)]
-    yield told(
+    yield each(
         "looped_learns",
         f"One looped layer learns each of 1 to {trained} hops.",
         learnt[learnt.chains == 4],
@@ -116,23 +106,23 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         at_least=0.8,
     )
     more = at(table, "looped", trained + 1)
-    yield told(
+    yield each(
         "one_more_hop", "It answers one hop more than it was trained on, with one loop more.", more, table, above=0.4
     )
     twice = at(table, "looped", 2 * trained)
-    yield told("twice_as_many", "It answers twice as many hops, with as many loops more.", twice, table, above=0.4)
+    yield each("twice_as_many", "It answers twice as many hops, with as many loops more.", twice, table, above=0.4)
     unshared = at(table, "unshared", trained + 1)
-    yield told("unshared_does_not", "As many unshared layers do not answer one hop more.", unshared, table, below=0.4)
+    yield each("unshared_does_not", "As many unshared layers do not answer one hop more.", unshared, table, below=0.4)
     yield from of_training(table, trained)
     yield too_many_loops(table, trained)
     chains = at(table, "looped", trained, chains=8)
-    yield told(
+    yield each(
         "more_chains", "It follows the hops that it learnt among twice as many chains.", chains, table, above=0.4
     )
 
 
 def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
-    """What lengths in training, and what a prior, have to do with it."""
+    """The effects of varied lengths in training, of a prior, and of KV shift."""
     mixed = at(table, "looped", trained + 1).set_index("seed").accuracy
     fixed = at(table, "looped, always D hops", trained + 1)
     yield Evidence(fixed, "ours", among=table).claim(
@@ -144,13 +134,13 @@ def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
     )
     alone = table[table.variant.isin(("looped, no prior", "looped, rotary", "looped, learned"))]
     alone = alone[(alone.hops == 2) & (alone.loops == 3) & (alone.chains == 4)]
-    yield told("a_prior_is_needed", "Without a prior plain attention does not learn two hops.", alone, table, below=0.4)
+    yield each("a_prior_is_needed", "Without a prior plain attention does not learn two hops.", alone, table, below=0.4)
     shifted = at(table, "looped, kv_shift", 2)
-    yield told("kv_shift_needs_none", "With shifted keys and values two hops are learnt.", shifted, table, at_least=0.8)
+    yield each("kv_shift_needs_none", "With shifted keys and values two hops are learnt.", shifted, table, at_least=0.8)
 
 
 def too_many_loops(table: DataFrame, trained: int) -> Claim:
-    """Two hops, after three loops and after twice those of training."""
+    """Two hops, after three loops and after twice as many as in training."""
     enough = at(table, "looped", 2)
     often = at(table, "looped", 2, 2 * trained + 2).set_index("seed").accuracy
     return Evidence(enough, "arXiv:2604.07822", "ours", table).claim(
@@ -162,15 +152,15 @@ def too_many_loops(table: DataFrame, trained: int) -> Claim:
     )
 
 
-def told(name: str, sentence: str, rows: DataFrame, table: DataFrame, **limit: float) -> Claim:
-    """A claim on every run's accuracy."""
+def each(name: str, sentence: str, rows: DataFrame, table: DataFrame, **limit: float) -> Claim:
+    """A claim on the accuracy of each run."""
     values: Series = rows.accuracy
     return Evidence(rows, "ours", among=table).claim(name, sentence, values, "accuracy", **limit)  # type: ignore[arg-type]
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: accuracy by hops asked, one loop more than hops. Right: of the looped layer by loops."""
+    """Left: accuracy by hops asked, after hops + 1 loops. Right: that of the looped layer, by number of loops."""
     shown = picture(10.5, 3.9)
     left, right = shown.subplots(1, 2)
     rows = table[(table.chains == 4) & ((table.own > 1) | (table.loops == table.hops + 1))]

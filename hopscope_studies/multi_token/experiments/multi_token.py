@@ -1,8 +1,8 @@
 """Several tokens ahead, and several hops ahead: does asking for more build induction heads sooner, and why?
 
-After Gloeckle et al. (2024, arXiv:2404.19737, section 2 on the model, section 4 on induction), on texts with names. And
-ours, the same question of the retrieval problem's hops, where asking for more is the implicit curriculum (Musat, ICLR
-2025, section 7). In both problems what is near is asked, what is far, or both.
+After Gloeckle et al. (2024, arXiv:2404.19737, section 2 on the model, section 4 on induction), on texts with names. The
+same question is ours for the hops of the retrieval problem, where asking for more is the implicit curriculum (Musat,
+ICLR 2025, section 7). In both problems the near answer is asked, the far one, or both.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from hopscope_studies.multi_token.work import OneHead
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 610, "paper": 300_000}
-#: By hand and trained models stand in one table.
+#: Hand-set and trained models share one table.
 COMPARES_RUNS = True
-ENOUGH = 0.5  # share of names, from which they count as learnt (section 4's figures; ours)
-CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
+ENOUGH = 0.5  # accuracy at names from which they count as learnt (after section 4's figures; ours)
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # number of seeds in which circuits are searched for
 SEARCHED = (("tokens", "near"), ("tokens", "both"), ("hops", "both"))
 IDENTITIES = {"quick": OneHead(1, 2, 8), "cpu": OneHead(), "paper": OneHead(8, 20, 64)}
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """The identity, and every model."""
+    """The test of identity, and every model."""
     yield IDENTITIES[scale]
     for _, config in cells(scale):
         yield config
@@ -73,14 +73,14 @@ def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
 
 
 def identity_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """How far one head and the plain model got apart."""
+    """The difference between the model with one head and the plain model."""
     about = {"run": done.work.identity, "version": done.version, "problem": "tokens", "asked": "near", "note": ""}
     for row in read_json(done.path / "numbers.json"):
         yield {**about, "seed": row["seed"], **entry("identity", "difference", row["difference"])}
 
 
 def hand_rows() -> Iterator[dict[str, Any]]:
-    """The model made by hand, on the task as it was fixed; and what a guess is worth there."""
+    """The hand-set model on the chosen task, and the accuracy of a guess there."""
     task = NamesInText(n_names=CHOSEN[0], stray=CHOSEN[1])
     about = {
         "run": "by hand",
@@ -96,7 +96,7 @@ def hand_rows() -> Iterator[dict[str, Any]]:
 
 
 def token_rows(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One model of texts: when names were learnt, its course, its end, its start, and without its trunk's attention."""
+    """One model of texts: when names were learnt, its course, start and end, and the end without the trunk."""
     task, model = run.task, run.model
     assert isinstance(task, NamesInText)
     steps = [row["step"] for row in run.rows]
@@ -117,7 +117,7 @@ def token_rows(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def answers_first(head: str, run: Run) -> bool:
-    """Whether what is asked first can depend on a head, such as `L1H0`: the trunk's and the first one's can."""
+    """Whether the first output can depend on a head, such as `L1H0`; heads of the trunk and of the first output can."""
     return int(head[1:].partition("H")[0]) <= run.config.as_dict()["model"]["n_layers"] - len(run.task.hop_names)
 
 

@@ -1,4 +1,4 @@
-"""Answers at the first token of a name that came before: how often each is as good as can be (ours).
+"""Accuracy at the first token of a name that occurred before (ours).
 
 After Gloeckle et al. (2024, arXiv:2404.19737, section 4), who ask for the second token of a name.
 """
@@ -13,7 +13,7 @@ NEEDS = (Need("texts with names", lambda task, shape: isinstance(task, NamesInTe
 
 
 def name_accuracy(seen: Observation) -> dict[str, float]:
-    """By offset (`t+1`, `t+2`, …), the share (0–1) of names at which the answer is the likeliest to who knows the name.
+    """By offset (`t+1`, `t+2`, …), the share (0–1) of names at which the answer is the likeliest one given the name.
 
     Names are those from their second mention on, at their first token. Empty if there are none.
     """

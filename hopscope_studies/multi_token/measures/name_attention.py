@@ -1,4 +1,4 @@
-"""Attention from the first token of a name to second tokens of its earlier mentions (ours; the induction head's)."""
+"""Attention from the first token of a name to second tokens of its earlier mentions (ours; an induction head's)."""
 
 from __future__ import annotations
 

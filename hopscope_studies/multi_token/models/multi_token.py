@@ -1,4 +1,4 @@
-"""A transformer that foretells several tokens: one last layer for each, on a shared trunk (Gloeckle et al., 2024).
+"""A transformer that predicts several tokens: one last layer for each, on a shared trunk (Gloeckle et al., 2024).
 
 arXiv:2404.19737, section 2: a shared trunk, n independent heads of one transformer layer each, and one unembedding for
 all of them. With n = 1 it is the plain transformer, weight for weight and bit for bit.
@@ -21,10 +21,10 @@ from hopscope.tasks.base import Task
 
 @dataclass(frozen=True)
 class MultiTokenArchitecture(Architecture):
-    """A transformer's shape, of whose layers the last n are the heads: they all read the trunk, side by side.
+    """The shape of a transformer whose last n layers are heads that all read the same trunk.
 
-    The task asks for n things at once, one hop each; the first of them is what the plain model would be asked for. Of
-    equal seeds the trunk and the first head start with the same weights whatever n is.
+    The task asks for n outputs at once, one hop each; the first is the one that the plain model would be asked for.
+    With equal seeds the trunk and the first head start with the same weights, whatever n is.
     """
 
     n_futures: int = setting(1, "n, how many things are foretold, each by a last layer of its own", low=1, high=64)
@@ -38,7 +38,7 @@ class MultiTokenArchitecture(Architecture):
 
     @property
     def trunk(self) -> int:
-        """Layers of the shared trunk."""
+        """The number of layers of the shared trunk."""
         return self.n_layers - self.n_futures
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> Transformer:
@@ -51,7 +51,7 @@ class MultiTokenArchitecture(Architecture):
 class MultiTokenTransformer(Transformer):
     """Embedding, trunk, heads side by side, final LayerNorm, unembedding; arguments are those of `Transformer`.
 
-    Head i is layer `trunk + i` in every activation's name. Outputs are the heads' one after the other.
+    Head i is layer `trunk + i` in the names of activations. The outputs of the heads are concatenated.
     """
 
     architecture: MultiTokenArchitecture
@@ -78,13 +78,13 @@ class MultiTokenTransformer(Transformer):
         )
         self.starts_at_layers &= n == 1
         code = architecture.code(carried=not learned_positions)
-        for layer in range(trunk + 1, architecture.n_layers):  # all heads stand at the same depth
+        for layer in range(trunk + 1, architecture.n_layers):  # all heads are at the same depth
             self.blocks[layer] = Block(architecture, trunk, code, n_positions)
         if generator is not None:
             self.initialise(generator)
 
     def write_scale(self, name: str) -> float:
-        """That of a plain model of the trunk's layers and one more."""
+        """The scale of a plain model with one layer more than the trunk."""
         if not name.endswith(("W_O", "W_out")):
             return 1.0
         trunk = self.architecture.trunk
@@ -94,7 +94,7 @@ class MultiTokenTransformer(Transformer):
     def run_blocks(
         self, layers: range, resid: Tensor, tap: Tap | None, tokens: Tensor | None, at: slice | None, sparing: bool
     ) -> Float[Tensor, "batch position ... d_model"]:
-        """The stream behind the one head; or, (batch, position, head, d_model), behind each."""
+        """The stream after the only head; with several, after each: (batch, position, head, d_model)."""
         if self.architecture.n_futures == 1:
             return super().run_blocks(layers, resid, tap, tokens, at, sparing)
         if layers != range(self.architecture.n_layers):

@@ -1,7 +1,7 @@
-"""Text in which a name of two tokens comes again and again (after Gloeckle et al., 2024, arXiv:2404.19737, section 4).
+"""Text in which a name of two tokens is repeated (after Gloeckle et al., 2024, arXiv:2404.19737, section 4).
 
-Their stories have names replaced by two random tokens; whoever has seen the name once can foretell its second token
-from its first, as an induction head does. Around the names is text of a fixed table, as in any language model's data.
+In their stories each name is replaced by two random tokens. A model that has seen the name once can predict its second
+token from its first, as an induction head does. The text around the names is drawn from a fixed bigram table.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from hopscope.problem.roles import Roles
 from hopscope.tasks.base import NOT_ASKED, Batch, BestAnswer, TokenTask
 from hopscope.theory.markov.chains import dirichlet
 
-FLOOR_SAMPLE = 128  # sequences on which the Bayes loss is estimated
+FLOOR_SAMPLE = 128  # sequences from which the Bayes loss is estimated
 
 
 @dataclass(frozen=True)
 class NamesInText(TokenTask):
-    """Words by a fixed table, and now and then the name, two tokens that are drawn for each text.
+    """Words from a fixed table, and occasionally the name, two tokens that are drawn for each text.
 
     ```
     w4 w9 [n2 n7] w1 w8 w3 [n2 n7] w1 n5 w6   ->   after the second n2: n7
     ```
 
-    After every token the name comes with probability `mention`; else a stray name token, any of them, with probability
-    `stray`; else a word, by the row of the token before. `asked` lists how far ahead tokens are foretold: `1` is the
-    next one, 0 the token itself, −1 the one before it. The texts of equal seeds are the same whatever is asked.
+    After every token the name follows with probability `mention`; otherwise a random stray name token with probability
+    `stray`; otherwise a word from the table's row for the last token. `asked` lists how far ahead tokens are predicted:
+    `1` is the next one, 0 the token itself, −1 the one before it. With equal seeds the texts are the same whatever is
+    asked.
     """
 
     n_words: int = setting(32, "number of different words", low=2, high=4096)
@@ -57,11 +58,11 @@ class NamesInText(TokenTask):
             raise BadInput(f"asked must be whole numbers such as 1,2; got {self.asked!r}") from None
         if len(set(offsets)) < len(offsets) or any(abs(k) >= self.length for k in offsets):
             raise BadInput(f"asked must be different numbers below the length, {self.length}; got {self.asked!r}")
-        object.__setattr__(self, "asked", ",".join(map(str, offsets)))  # one way to write it
+        object.__setattr__(self, "asked", ",".join(map(str, offsets)))  # a canonical form
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """How far ahead each of the outputs looks."""
+        """How far ahead each output predicts."""
         return tuple(int(part) for part in self.asked.split(","))
 
     @property
@@ -76,20 +77,20 @@ class NamesInText(TokenTask):
 
     @cached_property
     def rows(self) -> Float[Tensor, "token token"]:
-        """What comes after each token where it is no name, float64: stray name tokens and the table's words."""
+        """The distribution after each token if no name begins, float64: stray name tokens and the table's words."""
         words = dirichlet(self.concentration, (self.d_vocab, self.n_words), generator(self.table, "table"))
         names = torch.full((self.d_vocab, self.n_names), 1 / self.n_names, dtype=torch.float64)
         return torch.cat([(1 - self.stray) * words, self.stray * names], 1)
 
     @cached_property
     def edges(self) -> Float[Tensor, "token edge"]:
-        """Cumulated rows, float32, the last edge open."""
+        """Cumulative rows in float32, the last edge open."""
         return self.rows.cumsum(1)[:, :-1].float().contiguous()
 
     # Texts ---------------------------------------------------------------------------------------------------
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens`, one more than are shown; `part` of the name that each is, 1 or 2, or 0; `name`, its two tokens."""
+        """`tokens`, one more than shown; `part`, 1 or 2 for tokens of the name, else 0; `name`, its two tokens."""
         device, edges = generator.device, self.edges.to(generator.device)
         name = torch.rand(n, self.n_names, generator=generator, device=device).argsort(1)[:, :2] + self.n_words
         uniform = torch.rand(self.length + 1, n, 1, generator=generator, device=device)
@@ -106,7 +107,7 @@ class NamesInText(TokenTask):
         return {"tokens": torch.stack(tokens, 1), "part": torch.stack(parts, 1), "name": name}
 
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
-        """What stands so far ahead, where the text goes so far."""
+        """The tokens at each offset, where the text extends so far."""
         places = torch.arange(self.length, device=draw["tokens"].device)[:, None]
         places = places + torch.tensor(self.offsets, device=places.device)
         there = (places >= 0) & (places <= self.length)
@@ -114,15 +115,15 @@ class NamesInText(TokenTask):
         return torch.where(there, found, NOT_ASKED)
 
     def named(self, draw: Draw) -> Bool[Tensor, "batch position"]:
-        """Where the first token of the name stands, from its second mention on."""
+        """The positions of the name's first token, from its second mention on."""
         first = draw["part"][:, :-1] == 1
         return first & (first.cumsum(1) > 1)
 
     def likeliest(self, draw: Draw) -> Int[Tensor, "batch position hop"]:
-        """What whoever knows the name would say at its first token, of each offset; −1 where that is not worked out.
+        """The likeliest token at each offset from a name's first token, given the name; −1 where that is not computed.
 
-        One ahead it is the second token. Two ahead it is the likeliest token after that one. Behind, and where it
-        stands, it is what the text shows.
+        One ahead it is the second token. Two ahead it is the likeliest token after that one. At offsets of 0 and below
+        it is the token in the text.
         """
         tokens, name = draw["tokens"], draw["name"]
         after = (1 - self.mention) * self.rows.to(tokens.device)[name[:, 1]]
@@ -136,44 +137,44 @@ class NamesInText(TokenTask):
         return torch.stack(ahead, 2)
 
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Of the first thing that is asked, at the first token of every name from its second mention on."""
+        """Whether the first output is right, at the first token of every name from its second mention on."""
         named = self.logits(outputs)[:, :, 0].argmax(-1)
         there = self.named(batch.draw) & (batch.targets[..., 0] != NOT_ASKED)
         return (named == batch.targets[..., 0])[there][:, None]
 
     def roles(self, draw: Draw) -> Roles:
-        """Every position asks; what stands to it in which relation."""
+        """Every position is a query; the roles are relations of other positions to it."""
         return relations(self.inputs(draw), self.query_positions)
 
     # What can be known ---------------------------------------------------------------------------------------
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens alike; what can be foretold from the text; the tokens foreknown. The second is estimated."""
+        """Losses in nats: all tokens equally likely; Bayes' rule, estimated; and the tokens known in advance."""
         return {"any token": self.uniform(), "foretold from the text": self.bayes_loss, "foreknown": 0.0}
 
     @property
     def bayes_loss(self) -> float:
-        """Of Bayes' rule (`brute_force`), estimated on a fixed sample."""
+        """The loss of Bayes' rule (`brute_force`), estimated on a fixed sample."""
         return known(self)[0]
 
     @property
     def best_accuracy(self) -> float:  # type: ignore[override]
-        """Of Bayes' rule, at names, estimated likewise."""
+        """The accuracy of Bayes' rule at names, estimated on the same sample."""
         return known(self)[1]
 
     @property
     def solved_below(self) -> float:
-        """5 % of the way from what can be foretold to chance (ours)."""
+        """5 % of the way from Bayes' rule to chance (ours)."""
         return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)
 
     @property
     def learnt_below(self) -> float:
-        """Half of the way (ours)."""
+        """Half of the way from Bayes' rule to chance (ours)."""
         return self.bayes_loss + 0.5 * (self.chance - self.bayes_loss)
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Bayes' rule over all names, and over whether each token is a name's or stray, from the text so far."""
+        """Bayes' rule over all names, and over whether each token of the text is the name's or stray."""
         belief, found = Belief(self), []
         for place, token in enumerate(inputs):
             belief.see(token)
@@ -205,11 +206,11 @@ class NamesInText(TokenTask):
 
 
 class Belief:
-    """What the text so far says of its name, in float64 numpy: for every two tokens the probability that they are it.
+    """The posterior over names given the text so far, in float64 numpy: a probability for every pair of tokens.
 
     Attributes:
-        free: (first, second), jointly with the last token's not being the first of a mention.
-        begun: the same with its being it.
+        free: (first, second), jointly with the last token not being the first of a mention.
+        begun: the same, jointly with its being the first of a mention.
     """
 
     def __init__(self, task: NamesInText) -> None:
@@ -220,7 +221,7 @@ class Belief:
         self.token: int | None = None
 
     def see(self, token: int) -> None:
-        """Take one more token into account."""
+        """Update on one more token."""
         if self.token is not None:
             free, begun, n = self.free, self.begun, token - self.words
             self.free = free * (1 - self.mention) * self.rows[self.token, token]
@@ -233,7 +234,7 @@ class Belief:
         self.token = token
 
     def ahead(self, steps: int) -> Float[numpy.ndarray, "token"]:
-        """Probabilities of the token so many steps, 1 or more, ahead."""
+        """The distribution of the token a number of steps (1 or more) ahead."""
         assert self.token is not None
         now = numpy.zeros(len(self.rows))
         now[self.token] = 1.0
@@ -243,9 +244,9 @@ class Belief:
         return found
 
     def after_free(self, weight: numpy.ndarray, now: numpy.ndarray, steps: int) -> numpy.ndarray:
-        """Probabilities, times the weights of names, so many steps behind tokens (their shares) that begin no mention.
+        """The distribution, weighted by names, a number of steps after tokens (their shares) that begin no mention.
 
-        Either no mention begins, or the first one does after 1, 2, … of the steps.
+        Either no mention begins, or the first one begins after 1, 2, … of the steps.
         """
         found = weight.sum() * now
         for _ in range(steps):
@@ -255,7 +256,7 @@ class Belief:
         return found
 
     def after_begun(self, weight: numpy.ndarray, steps: int) -> numpy.ndarray:
-        """The same behind the first token of a mention; with no steps, that token."""
+        """The same after the first token of a mention; with no steps, that token."""
         none = numpy.zeros(self.words)
         if steps == 0:
             return numpy.concatenate([none, weight.sum(1)])
@@ -268,7 +269,7 @@ class Belief:
 
 @cache
 def known(task: NamesInText) -> tuple[float, float]:
-    """Expected loss in nats of whoever uses Bayes' rule, and the accuracy at names, on a fixed sample."""
+    """The expected loss in nats of Bayes' rule, and its accuracy at names, on a fixed sample."""
     batch = Batch(task, task.draw(FLOOR_SAMPLE, generator(0, "floor")))
     surprises: list[list[float]] = [[] for _ in task.offsets]
     right = []

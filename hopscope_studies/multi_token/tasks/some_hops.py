@@ -1,4 +1,4 @@
-"""The retrieval problem of which some hops are asked, and the others not (ours, after Musat, ICLR 2025, section 7)."""
+"""The retrieval problem with only some hops asked (ours, after Musat, ICLR 2025, section 7)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hopscope.tasks.retrieval import Retrieval
 
 @dataclass(frozen=True)
 class SomeHops(Retrieval):
-    """`retrieval` with the answers of hops `first` to `last` asked. The sequences are the same whatever is asked.
+    """`retrieval` with hops `first` to `last` asked. The sequences are the same, whatever is asked.
 
-    All hops are the implicit curriculum, the last alone is none; the first alone is what no curriculum asks for.
+    All hops together are the implicit curriculum; the last hop alone is training without a curriculum.
     """
 
     first: int = setting(1, "the first hop that is asked", low=1, high=256)

@@ -1,4 +1,4 @@
-"""Several tokens ahead: the model's identities, the task against plain counting, by hand, and both sides of claims."""
+"""Several tokens ahead: the model's identities, the task against counting, hand-set weights, both sides of claims."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def asking(*offsets: int) -> NamesInText:
 
 @pytest.mark.parametrize("init", ["early_layers", "gpt2", "fan_in"])
 def test_one_head_is_the_plain_model_bit_for_bit_through_training(init):
-    """Weights have the same names, begin the same, and stay the same through updates; so do outputs."""
+    """Weights have the same names and initial values, and stay the same through updates; so do outputs."""
     size = {"n_layers": 2, "d_model": 16, "n_heads": 2, "init": init, "positions": "rotary"}
     recipe = Training(steps=4, batch=4, weight_decay=0.1)
     pair = [Trainer(Config(SMALL, of, recipe), torch.device("cpu")) for of in (shape(1, **size), Architecture(**size))]
@@ -94,7 +94,7 @@ def test_each_head_is_the_plain_model_of_its_own_layer():
 
 
 def test_all_heads_stand_at_one_depth():
-    """They begin alike small, and a bias that starts in layer 1 starts in all of them."""
+    """Their initial weights have one scale, and a bias that starts in layer 1 starts in all of them."""
     model = shape(3, positions="relative(start='L1 1:4')", init="early_layers").build(
         asking(1, 2, 3), generator(0, "init")
     )
@@ -170,7 +170,7 @@ def test_words_and_stray_tokens_come_as_often_as_the_table_says():
 
 
 def simulated(task: NamesInText, inputs: list[int], steps: int) -> numpy.ndarray:
-    """Bayes' rule by enumerating every name and every way in which tokens are a name's, and the future likewise."""
+    """Bayes' rule by enumerating every name, every way to parse a text, and every future."""
     rows, words, n, mu = task.rows.numpy(), task.n_words, task.n_names, task.mention
 
     def after(states: dict, name: tuple[int, int]) -> dict:
@@ -269,7 +269,7 @@ def row(problem: str, asked: str, kind: str, name: str, value: float, seed: int 
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table in which every claim holds, or one in which every claim fails."""
     slow = {"near": 500, "both": 300, "four": 200, "before": 250, "same": 510}
     times = {("tokens", asked, "t+1"): steps for asked, steps in slow.items()}
     times |= {("tokens", "both", "t+2"): 300, ("tokens", "far", "t+2"): math.nan}
@@ -308,7 +308,7 @@ def test_claims_fail_of_what_contradicts_them():
 
 
 def test_seeds_that_disagree_are_undecided():
-    """A median below 1, of which three of eight seeds say otherwise, is no finding."""
+    """A median below 1 decides nothing if three of eight seeds are above 1."""
     table = made(bad=False)
     there = (table.kind == "learnt") & (table.asked == "both") & (table.name == "t+1") & (table.seed > 4)
     table.loc[there, "value"] = 900

@@ -1,4 +1,4 @@
-"""Noise association against recall: samples, training, truncation, and a language model by layer."""
+"""The figure of `noisy_bigram`: samples, training, truncation, and a language model by layer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SAMPLED = (
 
 
 @styled
-def noisy_bigram(table: DataFrame) -> Figure:
-    """Above the samples and the paper's setting, below ours and a language model.
+def figure(table: DataFrame) -> Figure:
+    """Top: samples and the paper's setting. Bottom: our setting and a language model.
 
     Args:
         table: rows of kind `samples`, `official curve`, `official truncation`, `curve`, `truncation`, and perhaps
@@ -58,7 +58,7 @@ def noisy_bigram(table: DataFrame) -> Figure:
 
 
 def drawn(ax: Axes, how: Callable[..., None], rows: DataFrame, *more: Any) -> None:
-    """A panel, or words where none of its runs is finished yet."""
+    """A panel, or a note if none of its runs is finished yet."""
     if len(rows):
         how(ax, rows, *more)
     else:
@@ -66,13 +66,13 @@ def drawn(ax: Axes, how: Callable[..., None], rows: DataFrame, *more: Any) -> No
 
 
 def blank(ax: Axes, words: str) -> None:
-    """Words in place of a panel."""
+    """A note in place of a panel."""
     ax.axis("off")
     ax.text(0.5, 0.5, words, ha="center", color=GREY, transform=ax.transAxes)
 
 
 def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
-    """Numbers over training, every run a thin line, and means."""
+    """Numbers over training: a thin line per run, and means."""
     for index, (column, label) in enumerate(names.items()):
         run_lines(ax, rows, column, color=colour(index), label=label, middle="mean", thick=1.8)
     ax.set(xlabel="optimizer steps", title=title)
@@ -80,7 +80,7 @@ def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
 
 
 def one_matrix(ax: Axes, rows: DataFrame) -> None:
-    """p(correct) solid and p(noise) dotted by kept share of one matrix's rank."""
+    """p(correct), solid, and p(noise), dotted, by the share of one matrix's rank that is kept."""
     for index, ((layer, matrix), part) in enumerate(rows.groupby(["layers", "matrix"])):
         for column, style in (("correct", "-"), ("noise", ":")):
             mean = part.groupby("share")[column].mean()
@@ -91,7 +91,7 @@ def one_matrix(ax: Axes, rows: DataFrame) -> None:
 
 
 def samples(ax: Axes, rows: DataFrame) -> None:
-    """Relative squared error of the first gradient by samples; a line per size of vocabulary."""
+    """Relative squared error of the first gradient by number of samples; a line per size of vocabulary."""
     sizes = sorted(rows.n_tokens.unique())
     for column, name, index in SAMPLED:
         for place, n_tokens in enumerate(sizes):
@@ -105,35 +105,35 @@ def samples(ax: Axes, rows: DataFrame) -> None:
 
 
 def curves(ax: Axes, rows: DataFrame) -> None:
-    """Both probabilities over training, every run a line; dashes at α."""
+    """Both probabilities over training, a line per run; dashes at α."""
     for index, alpha in enumerate(sorted(rows.alpha.unique())):
-        for _, run in rows[rows.alpha == alpha].groupby("run"):
-            ax.plot(run.step, run.noise, color=colour(index), lw=1.0, alpha=0.8)
-            ax.plot(run.step, run.correct, color=colour(index), lw=1.0, alpha=0.8, ls=":")
+        for column, style in (("noise", "-"), ("correct", ":")):
+            part = rows[rows.alpha == alpha]
+            run_lines(ax, part, column, color=colour(index), label="_", lw=1.0, alpha=0.8, ls=style)
         ax.axhline(alpha, color=colour(index), lw=0.7, ls="--", zorder=0, label=f"α = {alpha:g}")
     ax.set(xlabel="optimizer steps", ylim=(0, 1), title="Even tokens: p(noise) solid, p(correct) dotted")
     ax.legend(loc="upper right")
 
 
 def shares(ax: Axes, rows: DataFrame) -> None:
-    """The margin by kept share of the rank of the late layer, every run a line; the whole model at 1.
+    """The margin by the share of the late layer's rank that is kept, a line per run; 1 is the whole model.
 
-    At one α: that which all three kinds of model have, if there are several.
+    If there are several α, the one that most kinds of model have is shown.
     """
     alpha = min(rows.alpha.unique(), key=lambda a: (-rows[rows.alpha == a].trains.nunique(), a))
     rows = rows[(rows.layers != "early") & (rows.alpha == alpha)]
     names = [name for name in NAMES if (rows.trains == name).any()]
     for index, name in enumerate(names):
-        for place, (_, run) in enumerate(rows[rows.trains == name].sort_values("share").groupby("run", sort=False)):
-            label = "_" if place else NAMES[name]
-            ax.plot(run.share, run.margin, color=colour(index), marker="o", ms=3, lw=1.0, alpha=0.8, label=label)
+        part = rows[rows.trains == name].sort_values("share")
+        how = {"color": colour(index), "label": NAMES[name], "lw": 1.0, "alpha": 0.8}
+        run_lines(ax, part, "margin", "share", marker="o", ms=3, **how)
     ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
     ax.set(xlabel="kept share of the rank (0: removed)", title="Even tokens: log p(correct) − log p(noise)")
     ax.legend(loc="best")
 
 
 def layers(ax: Axes, rows: DataFrame, title: str) -> None:
-    """Log-odds of the country over " the" by truncated layer, a line per kept share."""
+    """Log-odds of the country over " the" by truncated layer, a line per share of the rank that is kept."""
     odds = rows.assign(odds=numpy.log(rows.correct / rows.noise))
     one = odds[(odds["first"] >= 0) & ~odds.layers.str.contains("-")]
     for index, (share, part) in enumerate(one.groupby("share")):

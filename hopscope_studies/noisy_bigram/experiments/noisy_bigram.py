@@ -1,15 +1,16 @@
 """Global association against in-context recall: the noisy bigram (Chen, Bruna and Bietti, arXiv:2406.03068; a talk).
 
-After a trigger comes noise with probability α, in all sequences alike, else the sequence's own token. Feed-forward
-weights are said to learn the noise first, and to keep it: without them a model should answer from the context. Here:
-how many samples a layer's gradient needs (the simplified model), how training goes and what removing or truncating
-feed-forward weights does (two-layer transformers), and the same on SmolLM2 after "Madrid is located in".
+A trigger is followed by noise with probability α, the same in all sequences, and otherwise by the sequence's own token.
+Feed-forward weights are said to learn the noise first and to store it, so that without them a model should answer from
+the context. The experiment measures how many samples a layer's gradient needs (the simplified model), how training
+proceeds and what removing or truncating feed-forward weights does (two-layer transformers), and what truncation does to
+SmolLM2 after "Madrid is located in".
 
 There are two settings. The paper's own, after its code, is `noisy_characters`: noise is a rare character, the loss
-begins at the second trigger, both MLPs are trained among frozen embeddings, tests are without noise, and one matrix at
-a time is truncated. The talk's sentences are judged there. The other is ours, from before the code was found: noise is
-a symbol of its own among even tokens (`noisy_bigram`), and what is trained of a transformer is the last feed-forward
-part; both; or, with LayerNorm, every weight.
+begins at the second trigger, both MLPs are trained between frozen embeddings, tests have no noise, and one matrix at a
+time is truncated. The talk's sentences are judged there. The other setting is ours and predates our reading of the
+code. In it noise is a symbol of its own among equally likely tokens (`noisy_bigram`). Three sets of weights are
+trained: attention with the last feed-forward part, attention with both, or, with LayerNorm, every weight.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
@@ -26,31 +26,27 @@ from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
-from hopscope.measures.base import Observation
 from hopscope.models import Architecture, Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope_studies.noisy_bigram.claims import claims as claims
-from hopscope_studies.noisy_bigram.drawing.noisy_bigram import noisy_bigram
-from hopscope_studies.noisy_bigram.measures.global_association import global_association
-from hopscope_studies.noisy_bigram.measures.in_context_recall import in_context_recall
-from hopscope_studies.noisy_bigram.measures.recall_margin import recall_margin
+from hopscope_studies.noisy_bigram.drawing.noisy_bigram import figure as figure
 from hopscope_studies.noisy_bigram.models.frozen_embeddings import FrozenEmbeddings
-from hopscope_studies.noisy_bigram.official import rows_of_official
+from hopscope_studies.noisy_bigram.official import answers, rows_of_official
 from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 from hopscope_studies.noisy_bigram.work import Sampled, Truncated, rows_of
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 900, "paper": 40_000}
-#: Of one run of `long`, the longest, on one core.
+#: Seconds of the longest run of `long` on one core.
 CELL_SECONDS = 150
 
-ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # what the model of arXiv:2306.00802 leaves as drawn
+ATTENTION_AND = "W_E, W_pos, W_U, b_U, *.b_O, *.b_QKV"  # frozen in the model of arXiv:2306.00802
 FROZEN = {"last": f"{ATTENTION_AND}, blocks.0.mlp.*", "both": ATTENTION_AND, "all": ""}
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the rank, kept
-SEQUENCES = {"quick": 64, "official": 512, "full": 1024}  # behind each number of the truncation curves
-TRAINED = {"last": (0.25, 0.5, 0.75), "both": (0.5,), "all": (0.5,)}  # which α, by what is trained
+SEQUENCES = {"quick": 64, "official": 512, "full": 1024}  # sequences for each number of the truncation curves
+TRAINED = {"last": (0.25, 0.5, 0.75), "both": (0.5,), "all": (0.5,)}  # values of α, by which parts are trained
 STREAMED = "in_context_recall,global_association"
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -69,9 +65,9 @@ OFFICIAL: dict[str, tuple[int, int, int, dict[str, Any]]] = {
 
 
 def runs(scale: str) -> Iterator[Config | Sampled | Truncated]:
-    """The simplified model by vocabulary; the paper's setting; ours by α and what is trained; a language model.
+    """The simplified model by vocabulary; the paper's setting; ours by α and trained parts; a language model.
 
-    `long` has the runs of `cpu`, and more seeds.
+    Scale `long` has the runs of `cpu` and more seeds.
     """
     cpu = (16, 32, 64, 128, 256, 512)
     sizes = {"quick": (8, 16), "paper": (*cpu, 1024)}.get(scale, cpu)
@@ -86,7 +82,7 @@ def runs(scale: str) -> Iterator[Config | Sampled | Truncated]:
 
 
 def official(scale: str) -> Iterator[Config]:
-    """Both MLPs among frozen embeddings, by SGD with momentum."""
+    """The paper's setting: both MLPs between frozen embeddings, trained by SGD with momentum."""
     length, d_model, seeds, how = OFFICIAL["cpu" if scale == "long" else scale]
     recipe: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": STREAMED, **how}
     for seed in range(seeds):
@@ -94,7 +90,7 @@ def official(scale: str) -> Iterator[Config]:
 
 
 def transformers(scale: str) -> Iterator[Config]:
-    """Two layers of one head."""
+    """Our setting: two layers of one head."""
     size = SIZES[scale]
     quick = scale == "quick"
     every = size["steps"] if quick else 25
@@ -150,7 +146,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def rows_of_run(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """The curves of one transformer, and its truncations."""
+    """The training curves of one transformer, and its truncations."""
     task, training = run.task, run.config.training
     about = columns_of(run) | {"alpha": task.as_dict()["alpha"]}
     if isinstance(task, NoisyCharacters):
@@ -173,22 +169,10 @@ def rows_of_run(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def truncations(model: Transformer, batch: Batch, shares: Iterable[float]) -> Iterator[dict[str, Any]]:
-    """A model as it is, then with one layer's feed-forward weights truncated."""
+    """The model as trained, then with one layer's feed-forward weights truncated."""
     laser = Laser(model)
     yield {"layers": "none", "share": 1.0, **answers(observe(model, batch))}
     for layer, name in ((laser.layers[-1], "late"), (laser.layers[0], "early")):
         for share in shares:
             with laser([layer], share):
                 yield {"layers": name, "share": share, **answers(observe(model, batch))}
-
-
-def answers(seen: Observation) -> dict[str, float]:
-    """Both probabilities, the margin, and how often the correct token is the likeliest of all."""
-    likeliest = seen.outputs[:, 0].argmax(-1)
-    top = float((likeliest == seen.batch.draw["correct"][:, 0]).float().mean())
-    return {**in_context_recall(seen), **global_association(seen), **recall_margin(seen), "top": top}
-
-
-def figure(table: DataFrame) -> Figure:
-    """Samples, training, truncation, and SmolLM2 by layer."""
-    return noisy_bigram(table)

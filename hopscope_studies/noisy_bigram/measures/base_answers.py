@@ -1,9 +1,9 @@
-"""What the measures of recall against association share: log-probabilities of two answers to every question.
+"""What the measures of recall and of association share: log-probabilities of two answers to every question.
 
-The answer that the context gives, and the one that is likeliest whatever the context says: a task's `global_answer`
-where it has one, else the commonest target of the batch. For tasks whose symbols are vectors an answer is a
-distribution over the sequence's symbols and the zero vector, their mean, which is the best constant answer: as if
-outputs were symbols with standard normal noise.
+One is the answer given by the context. The other is the likeliest answer regardless of the context: a task's
+`global_answer` if it has one, or else the commonest target of the batch. If symbols are vectors, outputs are read as
+symbols with standard normal noise. They then give a distribution over the sequence's symbols and the zero vector, which
+is the symbols' mean and the best constant answer.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 from hopscope.measures.base import Observation
 from hopscope.tasks.base import NOT_ASKED, TokenTask, VectorTask
 
-#: Of what the context gives, then of what needs no context; nats, one per question and hop that is asked.
+#: Log-probabilities (nats) of the context's answer and of the global one, one per question and hop that is asked.
 Answers = tuple[Float[Tensor, "answer"], Float[Tensor, "answer"]]
 
 
 def answers(seen: Observation) -> Answers:
-    """Both answers to all questions of a batch."""
+    """The log-probabilities of both answers to all questions of a batch."""
     if isinstance(seen.task, TokenTask):
         return of_tokens(seen, seen.task)
     assert isinstance(seen.task, VectorTask)
@@ -28,7 +28,7 @@ def answers(seen: Observation) -> Answers:
 
 
 def of_tokens(seen: Observation, task: TokenTask) -> Answers:
-    """By the softmax of the logits."""
+    """Both from the softmax of the logits."""
     recalled = task.recalled(seen.batch.draw)  # batch query hop
     asked = recalled != NOT_ASKED
     token = int(recalled[asked].mode().values) if task.global_answer is None else task.global_answer
@@ -38,7 +38,7 @@ def of_tokens(seen: Observation, task: TokenTask) -> Answers:
 
 
 def of_vectors(seen: Observation, task: VectorTask) -> Answers:
-    """By the distances to the sequence's symbols and to zero."""
+    """Both from the distances to the sequence's symbols and to zero."""
     symbols = task.candidates(seen.batch.draw)
     symbols = torch.cat([symbols, torch.zeros_like(symbols[:, :1])], 1)
     guesses = seen.outputs.float().unflatten(-1, (-1, task.d_symbol))  # batch query hop d_symbol

@@ -1,4 +1,4 @@
-"""Global association: how much probability the answer has that needs no context (Chen, Bruna and Bietti, 2024)."""
+"""Global association: the probability of the answer that needs no context (Chen, Bruna and Bietti, 2024)."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ NEEDS = (symbols,)
 
 
 def global_association(seen: Observation) -> dict[str, float]:
-    """Mean probability (0–1) of the answer that is likeliest whatever the context says: noise, or the commonest."""
+    """Mean probability (0–1) of the likeliest answer regardless of the context: noise, or the commonest target."""
     return {"noise": float(answers(seen)[1].exp().mean())}

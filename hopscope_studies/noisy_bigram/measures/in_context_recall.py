@@ -1,4 +1,4 @@
-"""In-context recall: how much probability the answer has that the context gives (Chen, Bruna and Bietti, 2024)."""
+"""In-context recall: the probability of the answer given by the context (Chen, Bruna and Bietti, 2024)."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ NEEDS = (symbols,)
 
 
 def in_context_recall(seen: Observation) -> dict[str, float]:
-    """Mean probability (0–1) of the answer that the context gives, whether or not the sequence goes on with it."""
+    """Mean probability (0–1) of the answer given by the context, whether or not the sequence continues with it."""
     return {"correct": float(answers(seen)[0].exp().mean())}

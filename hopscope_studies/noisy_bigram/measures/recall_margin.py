@@ -1,4 +1,4 @@
-"""Recall's margin over association, in nats of log-odds (Chen, Bruna and Bietti, 2024)."""
+"""The margin of recall over association, in nats of log-odds (Chen, Bruna and Bietti, 2024)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ NEEDS = (symbols,)
 
 
 def recall_margin(seen: Observation) -> dict[str, float]:
-    """Mean of log p(what the context gives) − log p(what needs no context): above 0 the context wins."""
+    """Mean of log p(the context's answer) − log p(the answer that needs no context): above 0 the context wins."""
     recalled, associated = answers(seen)
     return {"margin": float((recalled - associated).mean())}

@@ -1,8 +1,8 @@
-"""Two layers of one head and a ReLU MLP each, among frozen random embeddings (Chen, Bruna and Bietti, 2024).
+"""Two layers of one head and a ReLU MLP each, between frozen random embeddings (Chen, Bruna and Bietti, 2024).
 
 The model of arXiv:2406.03068, after the authors' code (leichen2018/ATTN_vs_MLP): W_Q = 1, no LayerNorm, no biases.
-Embeddings of tokens and positions and the unembedding stay as drawn, all else is trained. Where the basic model of
-arXiv:2306.00802 can only hold associations in attention, this one may hold them in four feed-forward matrices, too.
+Embeddings of tokens and positions and the unembedding stay as drawn; all else is trained. The basic model of
+arXiv:2306.00802 can hold associations in attention alone. This one can also hold them in four feed-forward matrices.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FrozenEmbeddings(Shape):
 
 
 class Attention(nn.Module):
-    """One head as wide as the stream. Rows are inputs: x W."""
+    """One head as wide as the residual stream. Weights multiply from the right: x W."""
 
     def __init__(self, d_model: int, generator: torch.Generator | None):
         super().__init__()
@@ -72,13 +72,13 @@ class Layer(nn.Module):
 
 
 class FrozenEmbeddingsTransformer(TappedModel):
-    """Parameters are the layers' matrices; buffers what is frozen: W_E and W_pos from N(0, 1), W_U in ±1/√d_model.
+    """Parameters are the layers' matrices. Frozen buffers are W_E and W_pos from N(0, 1), and W_U in ±1/√d_model.
 
     Args:
         architecture: its settings.
-        task: whose tokens it reads, and whose outputs it gives.
-        generator: draws all matrices but the embeddings evenly in ±1/√inputs, as PyTorch does. Without one everything
-            waits for `load_state_dict`.
+        task: defines the tokens and the outputs.
+        generator: draws all weights; matrices other than embeddings are uniform in ±1/√inputs, as in PyTorch. Without
+        one they are left for `load_state_dict`.
     """
 
     W_E: Tensor
@@ -118,7 +118,7 @@ class FrozenEmbeddingsTransformer(TappedModel):
     def through(
         self, name: str, layer: Layer, x: Float[Tensor, "batch position d_model"], tap: Tap | None
     ) -> Float[Tensor, "batch position d_model"]:
-        """One layer: attention is causal, and both parts add to the stream."""
+        """One layer: causal attention and the MLP, which both add to the stream."""
         x = passes(tap, f"{name}hook_resid_pre", x)
         scores = layer.attn.scores(x)
         hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device=x.device).triu(1)
@@ -130,7 +130,7 @@ class FrozenEmbeddingsTransformer(TappedModel):
         return passes(tap, f"{name}hook_resid_post", x)
 
     def association(self, token: int) -> Float[Tensor, "layer output"]:
-        """What each MLP alone says of a token's embedding: U FF(e), the authors' probe."""
+        """The logits of each MLP for a token's embedding: U FF(e), the authors' probe."""
         return torch.stack([layer.mlp(self.W_E[token]) @ self.W_U for layer in self.blocks if isinstance(layer, Layer)])
 
 
@@ -142,7 +142,7 @@ def normal(rows: int, columns: int, generator: torch.Generator | None) -> Float[
 
 
 def even(inputs: int, outputs: int, generator: torch.Generator | None) -> Float[Tensor, "input output"]:
-    """Numbers even in ±1/√inputs, on the generator's device; zeros without one."""
+    """Numbers uniform in ±1/√inputs, on the generator's device; zeros without one."""
     if generator is None:
         return torch.zeros(inputs, outputs)
     drawn = torch.rand(inputs, outputs, generator=generator, device=generator.device)

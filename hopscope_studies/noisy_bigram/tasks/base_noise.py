@@ -1,4 +1,4 @@
-"""What the tasks with a noisy trigger share: noise follows it with probability α, and the context tells the rest."""
+"""What the tasks with a noisy trigger share: noise follows it with probability α, else the context's answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopscope.tasks.base_one_answer import OneAnswerTask
 
 
 class NoisyTrigger(OneAnswerTask):
-    """A task with a length, a share `alpha` of noise, and the token that is `noise`."""
+    """A task with a length, a probability `alpha` of noise, and the `noise` token."""
 
     length: int
     alpha: float
@@ -18,15 +18,15 @@ class NoisyTrigger(OneAnswerTask):
 
     @property
     def global_answer(self) -> int:  # type: ignore[override]
-        """What follows the trigger in every sequence alike: τ."""
+        """The noise token τ, which follows the trigger in every sequence."""
         return self.noise
 
     @property
     def entropy(self) -> float:
-        """H(α) in nats: the least expected loss where y is known."""
+        """H(α) in nats: the least expected loss if y is known."""
         return -sum(p * math.log(p) for p in (self.alpha, 1 - self.alpha) if p > 0)
 
     @property
     def best_accuracy(self) -> float:  # type: ignore[override]
-        """Whoever always names what is likelier, noise or the answer."""
+        """The accuracy of always predicting the likelier of noise and the answer."""
         return max(self.alpha, 1 - self.alpha)

@@ -22,18 +22,18 @@ TRIGGER = 0  # the token q
 
 @dataclass(frozen=True)
 class NoisyBigram(NoisyTrigger):
-    """Random tokens, in which a fixed trigger q is followed by the sequence's own token y, or by noise τ; q comes last.
+    """Random tokens in which a fixed trigger q is followed by the sequence's own token y or by noise τ; q comes last.
 
     ```
     c q y a b q τ d q y e | q   ->  y with probability 1 − α, τ with probability α
     ```
 
-    The correct token y is drawn anew for every sequence and stands behind some earlier q; that τ follows q with
-    probability α holds in all of them. After any other token all but τ are equally likely. The best a model can do is
-    to answer τ with probability α and the y of the context with 1 − α, at a loss of H(α) nats.
+    The correct token y is drawn anew for every sequence and follows some earlier q. In all sequences τ follows q with
+    probability α. After any other token all tokens but τ are equally likely. The best prediction is τ with probability
+    α and the y of the context with 1 − α, at a loss of H(α) nats.
 
-    The two partial losses are those of the sequences whose last q is followed by y, and by τ; one set of logits serves
-    both. `recalled` gives y in either case.
+    The two partial losses are those of the sequences whose last q is followed by y, and by τ, with the same logits.
+    `recalled` gives y in either case.
     """
 
     n_tokens: int = setting(32, "N: ordinary tokens, the trigger among them; noise is one more", low=3, high=65536)
@@ -54,7 +54,7 @@ class NoisyBigram(NoisyTrigger):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens alike; noise as often as it comes, else any answer; else the context's; foreknowledge."""
+        """Losses in nats: all tokens equally likely; noise or any answer; noise or the context's; foreknowledge."""
         return {
             "any token": self.uniform(),
             "noise or any answer": self.entropy + (1 - self.alpha) * math.log(self.n_tokens - 1),
@@ -64,11 +64,11 @@ class NoisyBigram(NoisyTrigger):
 
     @property
     def solved_below(self) -> float:
-        """5 % of the way from the best that can be known, H(α), to chance (ours): below H(α) no model comes."""
+        """5 % of the way from H(α), the least expected loss, to chance (ours)."""
         return self.entropy + 0.05 * (self.chance - self.entropy)
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """A trigger with its correct token is planted at an even place, so that every sequence can be answered."""
+        """Random sequences; a trigger with its correct token is planted at an even place, so each can be answered."""
         device, size = generator.device, (n, self.length)
         tokens = torch.randint(self.n_tokens, size, generator=generator, device=device)
         correct = torch.randint(1, self.n_tokens, (n, 1), generator=generator, device=device)
@@ -85,7 +85,7 @@ class NoisyBigram(NoisyTrigger):
         return {"tokens": tokens, "correct": correct, "noisy": noisy[:, -1:]}
 
     def read(self, tokens: list[int]) -> Draw:
-        """The token that should follow the last trigger is that of the context; none is known to be noise."""
+        """The token that should follow the last trigger is the context's; noise cannot be foreseen."""
         followed = {second for first, second in pairwise(tokens) if first == TRIGGER} - {self.noise}
         if tokens[-1] != TRIGGER or len(followed) != 1 or TRIGGER in followed:
             raise BadInput("q must stand last, and behind every q before it noise, or a token that is always the same")
@@ -103,7 +103,7 @@ class NoisyBigram(NoisyTrigger):
     def loss(
         self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]
     ) -> Float[Tensor, ""]:
-        """Mean over sequences, whichever token follows."""
+        """The mean over sequences, whichever token follows."""
         asked = targets.amax(-1)  # NOT_ASKED is negative, so this is the one answer
         return torch.nn.functional.cross_entropy(outputs.float().flatten(0, 1), asked.flatten())
 
@@ -112,9 +112,9 @@ class NoisyBigram(NoisyTrigger):
         return outputs.argmax(-1) == batch.targets.amax(-1)
 
     def roles(self, draw: Draw) -> Roles:
-        """`key[1]` is each earlier trigger, `value[1]` what follows it; those with noise belong to no chain."""
+        """`key[1]` is each earlier trigger and `value[1]` the token after it; those with noise belong to no chain."""
         tokens, correct = draw["tokens"], draw["correct"]
-        keys = (tokens == TRIGGER)[:, :-1]  # a correct token is never the trigger, so each was followed by its rule
+        keys = (tokens == TRIGGER)[:, :-1]  # a correct token is never the trigger, so the rule holds after each
         right = torch.where(tokens[:, 1:] == correct, 0, NO_CHAIN)
         chain = torch.full((len(tokens), 3, self.n_positions), ABSENT, device=tokens.device)
         chain[:, 0, -1] = 0
@@ -127,12 +127,12 @@ class NoisyBigram(NoisyTrigger):
         return {TRIGGER: "q", self.noise: "noise"}.get(token, f"t{token}")
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact for every two neighbours, and the trigger as the query."""
+        """A fact for every pair of neighbours, and the trigger as the query."""
         names = [self.named(token) for token in draw["tokens"][row].tolist()]
         return Problem(tuple(Fact((first,), second) for first, second in pairwise(names)), (names[-1],))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Noise with probability α, else what followed the trigger earlier when it was not noise."""
+        """Noise with probability α, else the token that followed the trigger earlier and was not noise."""
         followed = {second for first, second in pairwise(inputs) if first == inputs[-1]} - {self.noise}
         (correct,) = followed
         return [[{self.noise: self.alpha, correct: 1 - self.alpha}]]
@@ -147,9 +147,9 @@ class NoisyBigram(NoisyTrigger):
 
 
 def triggers_among(tokens: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
-    """Which triggers of freely drawn tokens stay: what follows a trigger is replaced, so of a row of them every other.
+    """Which triggers among freely drawn tokens remain: the token after each is replaced, so every other one in a run.
 
-    A place in a row of triggers stays if its distance to the last other token before the row is odd.
+    A place in a run of triggers remains if its distance to the last other token before the run is odd.
     """
     at = torch.arange(tokens.shape[1], device=tokens.device)
     is_trigger = tokens == TRIGGER

@@ -1,4 +1,4 @@
-"""One trigger over Shakespeare's bigrams, followed by an existing rare character as noise (Chen, Bruna and Bietti).
+"""Characters by Shakespeare's bigrams, with a trigger that a rare character follows as noise (Chen, Bruna and Bietti).
 
 The data of arXiv:2406.03068, after the authors' code (leichen2018/ATTN_vs_MLP, `ihead_data.py`, one trigger).
 """
@@ -29,15 +29,15 @@ SAMPLE = 4096  # sequences from which the least expected loss is estimated, to a
 
 @dataclass(frozen=True)
 class NoisyCharacters(NoisyTrigger):
-    """Characters drawn from Shakespeare's bigrams; after the trigger, the commonest one, comes y or the noise τ.
+    """Characters drawn from Shakespeare's bigrams; the trigger, the commonest one, is followed by y or the noise τ.
 
     ```
     t h e _ r n o t _ ! w a _ r e _ | ...      y = r, after every _ (space); with probability α it is ! instead
     ```
 
-    The correct character y is drawn anew for every sequence, from all of them. τ is one of the characters, too: a rare
-    one, which the bigrams also give. Asked is what follows the trigger from its second occurrence on, where a context
-    may tell. `recalled` gives y at those of them before which it was seen.
+    The correct character y is drawn anew for every sequence, from all characters. τ is a rare character that also
+    occurs in the bigrams. The task asks for the character after the trigger from its second occurrence on, where the
+    context may show y. `recalled` gives y at the triggers before which it was seen.
     """
 
     length: int = setting(64, "number of characters (paper: 256)", low=2, high=4096)
@@ -48,7 +48,7 @@ class NoisyCharacters(NoisyTrigger):
 
     @cached_property
     def corpus(self) -> Any:
-        """The task of triggers without noise, which has the bigrams and the characters' names."""
+        """The same task without noise, which has the bigrams and the characters' names."""
         return catalogue.find("tasks", "trigger_bigrams")(n_triggers=1)
 
     @cached_property
@@ -77,12 +77,12 @@ class NoisyCharacters(NoisyTrigger):
         return {"tokens": torch.stack(tokens, 1), "correct": correct}
 
     def asked(self, draw: Draw) -> Bool[Tensor, "batch position"]:
-        """Whether the trigger stands at a position, and stood before."""
+        """Whether a position holds the trigger, and not its first occurrence."""
         triggers = self.inputs(draw) == self.trigger
         return triggers & (triggers.cumsum(1) > 1)
 
     def told(self, draw: Draw) -> tuple[Bool[Tensor, "batch position"], Int[Tensor, "batch position"]]:
-        """Whether an earlier trigger was followed by something else than τ, and by how many it was followed by τ."""
+        """Whether an earlier trigger was followed by a token other than τ, and how many were followed by τ."""
         followed = self.inputs(draw)[:, :-1] == self.trigger
         noise = draw["tokens"][:, 1:-1] == self.noise
         nothing = torch.zeros_like(followed[:, :1])
@@ -90,7 +90,7 @@ class NoisyCharacters(NoisyTrigger):
         return seen, torch.cat([nothing, followed & noise], 1).cumsum(1)
 
     def recalled(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
-        """y where the context has shown it; where y is τ, where τ was shown."""
+        """y where the context has shown it; if y is τ, where the context has shown τ."""
         seen, noise = self.told(draw)
         shown = torch.where(draw["correct"] == self.noise, noise > 0, seen)
         return torch.where(self.asked(draw) & shown, draw["correct"], NOT_ASKED)[..., None]
@@ -107,9 +107,9 @@ class NoisyCharacters(NoisyTrigger):
         return (outputs.argmax(-1) == answers)[answers != NOT_ASKED][:, None]
 
     def roles(self, draw: Draw) -> Roles:
-        """`key[1]` is a trigger, `value[1]` what follows it; those with noise belong to no chain."""
+        """`key[1]` is a trigger and `value[1]` the character after it; those with noise belong to no chain."""
         keys = self.inputs(draw) == self.trigger
-        keys[:, -1] = False  # what follows the last position is not seen
+        keys[:, -1] = False  # the character after the last position is not seen
         right = torch.where(draw["tokens"][:, 1:] == draw["correct"], 0, NO_CHAIN)
         key, nothing = torch.where(keys, right, ABSENT), torch.full_like(right[:, :1], ABSENT)
         query = torch.where(self.asked(draw), 0, ABSENT)
@@ -120,12 +120,12 @@ class NoisyCharacters(NoisyTrigger):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """One fact, what follows the trigger, and the trigger as the query."""
+        """One fact, the character after the trigger, and the trigger as the query."""
         question = f"{self.corpus.named(self.trigger)}…"
         return Problem((Fact((question,), self.corpus.named(int(draw["correct"][row]))),), (question,))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """After the trigger: τ with probability α, else what followed before; if all was τ, by Bayes' rule."""
+        """After the trigger: τ with probability α, else y as shown before; by Bayes' rule if only τ was shown."""
         found: list[list[BestAnswer]] = []
         for place, here in enumerate(inputs):
             earlier = [after for before, after in pairwise(inputs[: place + 1]) if before == self.trigger]
@@ -134,11 +134,11 @@ class NoisyCharacters(NoisyTrigger):
         return found
 
     def predictive(self, earlier: list[int]) -> dict[int, float]:
-        """What follows the trigger, given what followed it before."""
+        """The distribution after the trigger, given what followed it before."""
         known, n, alpha = set(earlier) - {self.noise}, self.d_vocab, self.alpha
         if known:
             return {self.noise: alpha, known.pop(): 1 - alpha}
-        is_noise = 1 / (1 + (n - 1) * alpha ** len(earlier))  # that y is τ
+        is_noise = 1 / (1 + (n - 1) * alpha ** len(earlier))  # the probability that y is τ
         other = (1 - is_noise) * (1 - alpha) / (n - 1)
         return dict.fromkeys(range(n), other) | {self.noise: is_noise + (1 - is_noise) * alpha}
 
@@ -162,7 +162,7 @@ class NoisyCharacters(NoisyTrigger):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all characters alike; noise as often as it comes, else any; the best there is; foreknown."""
+        """Losses in nats: all characters equally likely; noise or any character; Bayes' rule; foreknowledge."""
         return {
             "any character": math.log(self.d_vocab),
             "noise or any character": self.entropy + (1 - self.alpha) * math.log(self.d_vocab - 1),
@@ -172,5 +172,5 @@ class NoisyCharacters(NoisyTrigger):
 
     @property
     def solved_below(self) -> float:
-        """5 % of the way from the best that can be known to chance (ours)."""
+        """5 % of the way from Bayes' rule to chance (ours)."""
         return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)

@@ -50,7 +50,7 @@ def test_what_follows_the_trigger_is_noise_or_the_correct_token_and_noise_follow
 
 
 def test_noise_in_the_context_is_as_frequent_as_alpha_but_for_the_planted_trigger():
-    """With 512 positions and 8 tokens there are some 57 triggers, of which one is planted without noise."""
+    """With 512 positions and 8 tokens there are some 57 triggers, one of which is planted without noise."""
     task = NoisyBigram(n_tokens=8, length=512, alpha=0.5)
     tokens = task.sample(200).inputs
     after = tokens[:, :-1] == TRIGGER

@@ -1,9 +1,9 @@
 """One gradient step on the noisy bigram, in closed form (after Chen, Bruna and Bietti, 2024, arXiv:2406.03068; ours).
 
-The simplified model: one linear feed-forward layer and one linear attention head with even attention, on embeddings
-that are orthonormal, so that a weight matrix is a table. A sequence asks what follows the trigger q; its context has T
-tokens, one of them the sequence's correct token ȳ, the others even among N; the next token y is noise τ with
-probability α, else ȳ. With M = N + 1 outputs the logits are
+The simplified model has one linear feed-forward layer and one linear attention head with uniform attention. Embeddings
+are orthonormal, so a weight matrix is a table. A sequence asks for the token after the trigger q. Its context has T
+tokens: the sequence's correct token ȳ, and others drawn uniformly from N. The next token y is noise τ with probability
+α, else ȳ. With M = N + 1 outputs the logits are
 
     W_F e(q) + W_V x̄,    x̄ = the context's mean embedding.
 
@@ -11,9 +11,9 @@ From weights 0, a step of size η on the cross-entropy makes W_F = η g and W_V 
 
     g[k] = E[1{y = k} − 1/M]             G[k, j] = E[(1{y = k} − 1/M) x̄[j]].
 
-`OneStep` gives both for infinitely many sequences, what they do to the logits, how many sequences it takes until the
-gradient is more signal than noise, and where a second step turns attention. How the theorem itself is stated we could
-not look up; docs/fidelity.md says what we read into the talk's sentence.
+`OneStep` gives both for infinitely many sequences, their effect on the logits, the number of sequences after which the
+gradient has more signal than noise, and where a second step turns attention. We had no access to the statement of the
+theorem itself; docs/fidelity.md says how we read the talk's sentence.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class OneStep:
 
     @property
     def margins(self) -> tuple[float, float]:
-        """By how much τ's logit exceeds that of a token that is not in the context, per unit of η: by each layer.
+        """By how much each layer raises τ's logit above that of a token that is not in the context, per unit of η.
 
-        The feed-forward layer's is N times attention's, but for a term α does not enter: as if its rate were N times
-        as high.
+        Up to a term without α, the feed-forward layer's margin is N times that of attention, as if its learning rate
+        were N times as high.
         """
         tau, other = self.feed_forward
         tau_attended, other_attended, _ = self.attention
@@ -77,7 +77,7 @@ class OneStep:
 
     @property
     def samples(self) -> tuple[float, float]:
-        """Sequences at which a gradient's noise is as strong as its signal: the feed-forward layer's, and attention's.
+        """The number of sequences at which noise equals signal, for the feed-forward layer's gradient and attention's.
 
         The noise of m sequences is (power − signal) / m. For large N the first tends to (1 − α²) / α², whatever N is;
         the second grows as (1 + N / T) / α²: with N, unless contexts grow as well.
@@ -87,9 +87,10 @@ class OneStep:
 
     @property
     def turn(self) -> tuple[float, float]:
-        """Where a second step, on attention's scores, turns it: at ȳ's place, and at any other, per unit of η.
+        """The change of attention's scores in a second step, at ȳ's place and at any other, per unit of η.
 
-        The descent direction at W_V = η G to first order in η. Scores add up to no change, so the others share evenly.
+        This is the descent direction at W_V = η G to first order in η. The changes add up to 0, so all other places
+        change equally.
         """
         n, t = self.n_tokens, self.length
         answer = (1 - self.alpha) ** 2 * (t - 1) * (1 - 1 / n) / (n * t**3)

@@ -1,6 +1,6 @@
-"""Two heads on one trunk: what does the one say of the other's questions, and is it what the other computes with?
+"""Two heads on one trunk: what does one predict on the other's questions, and does the other compute with it?
 
-After Geva et al. (2021, arXiv:2104.06129, abstract), by an analogue of ours on chains of two hops (Guo et al., 2025,
+After Geva et al. (2021, arXiv:2104.06129, abstract), in our own analogue on chains of two hops (Guo et al., 2025,
 arXiv:2502.13913).
 """
 
@@ -26,9 +26,9 @@ from hopscope_studies.non_target_heads.tasks.tagged_hops import TaggedHops
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 300, "paper": 100_000}
-#: By hand and trained models stand in one table.
+#: Hand-set and trained models share one table.
 COMPARES_RUNS = True
-CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # number of seeds in which circuits are searched for
 SEARCHED = ("together", "alone", "ordered")
 
 
@@ -40,9 +40,9 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Rows with run, version, seed, condition, kind, name, step, value.
 
-    Kinds: `end`, what both heads say at the end, what a head says that was fitted afterwards, and what cutting and
-    exchanging directions does (`scores`); `start`, what they said at first; `curve`, accuracy on what is asked;
-    `circuit`, verdict and paths.
+    Kinds: `end`, the answers of both heads and of a head fitted afterwards, and the effects of cutting and exchanging
+    directions (`scores`); `start`, the heads' answers before training; `curve`, accuracy on what is asked; `circuit`,
+    verdict and paths.
     """
     named = {config.identity: name for name, config in cells(scale)}
     rows = list(hand_rows(scale))
@@ -60,13 +60,13 @@ def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
 
 
 def judged(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
-    """All that is measured of a trained model."""
+    """All measurements of a trained model."""
     for measured in (readings, probed, cuts, swaps):
         yield from measured(model, task, scale)
 
 
 def hand_rows(scale: str) -> Iterator[dict[str, Any]]:
-    """The model made by hand."""
+    """The hand-set model."""
     task = TaggedHops(**TASKS[scale])
     about = {"run": "by hand", "version": code_version(), "seed": 0, "condition": "by hand"}
     for name, value in judged(by_hand(task), task, scale):

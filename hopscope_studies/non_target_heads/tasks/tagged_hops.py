@@ -1,7 +1,7 @@
-"""One hop or two by a tag, each with an output head of its own (after Geva et al., 2021, and Guo et al., 2025).
+"""One hop or two, chosen by a tag, each with its own output head (after Geva et al., 2021, and Guo et al., 2025).
 
-Geva et al. (arXiv:2104.06129) give one trunk several output heads, each trained on a task of its own, and look at what
-a head says of another's inputs. The sequences are those of Guo et al. (2025, arXiv:2502.13913): chains of two pairs.
+Geva et al. (arXiv:2104.06129) give one trunk several output heads, each trained on a task of its own, and study a
+head's answers on another's inputs. The sequences are those of Guo et al. (2025, arXiv:2502.13913): chains of two pairs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TaggedHops(TokenTask):
     b c  f g  a b  g k | two | a   ->  head `end`:    c
     ```
 
-    The logits of head `middle` come first. Each sequence asks one of them, by its tag. With `related` off the sequences
-    of tag `one` have tokens of their own, which no sequence of tag `two` has.
+    The logits of head `middle` come first. The tag of a sequence says which head is asked. With `related` off,
+    sequences of tag `one` have tokens of their own that no sequence of tag `two` has.
     """
 
     n_chains: int = setting(3, "N, the number of chains", low=2, high=64)
@@ -50,7 +50,7 @@ class TaggedHops(TokenTask):
 
     @property
     def d_vocab(self) -> int:  # type: ignore[override]
-        """Tokens of sequences of tag `two`; those of tag `one` where they are others; the two tags."""
+        """The number of tokens: of tag `two`, of tag `one` if they differ, and the two tags."""
         return 2 * self.n_symbols + 2
 
     @property
@@ -62,7 +62,7 @@ class TaggedHops(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens alike; those of the sequence; the right place of a chain, and any chain; solved."""
+        """Losses in nats: any token; any token of the sequence; the right place in any chain; solved."""
         return {
             "any token": math.log(self.d_vocab),
             "any token of the sequence": math.log(3 * self.n_chains),
@@ -71,11 +71,11 @@ class TaggedHops(TokenTask):
         }
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens` of the chains, three each; `kind` of the pair at each place, 2c or 2c + 1; `asked` chain; `tag`."""
+        """`tokens`, three per chain; `kind` of the pair at each place, 2c or 2c + 1; the `asked` chain; the `tag`."""
         device, n_pairs = generator.device, 2 * self.n_chains
         tokens = torch.rand(n, self.n_symbols, generator=generator, device=device).argsort(-1)[:, : 3 * self.n_chains]
         dealt = torch.rand(n, n_pairs, generator=generator, device=device).argsort(-1)
-        places = dealt.unflatten(1, (self.n_chains, 2))  # of each chain its two pairs
+        places = dealt.unflatten(1, (self.n_chains, 2))  # the two pairs of each chain
         if self.ordered:
             places = places.sort(-1).values
         number = torch.arange(n_pairs, device=device).expand(n, -1)
@@ -106,17 +106,17 @@ class TaggedHops(TokenTask):
         return torch.where(tag == output, answer, NOT_ASKED)[:, None]
 
     def loss(self, outputs: Float[Tensor, "batch query output"], targets: Int[Tensor, "batch query hop"]) -> Tensor:
-        """Mean over sequences, each by the head that its tag asks."""
+        """The mean over sequences, each by the head that its tag asks."""
         logits = self.logits(outputs).movedim(-1, 1)
         return F.cross_entropy(logits, targets, ignore_index=NOT_ASKED)
 
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Of the head that is asked."""
+        """Whether the head that is asked is right."""
         right = self.logits(outputs).argmax(-1) == batch.targets
         return right.any(-1)[:, 0, None]
 
     def roles(self, draw: Draw) -> Roles:
-        """The chain asked about is chain 0, the others follow; the tag has no role."""
+        """The chain asked about is chain 0 and the others follow; the tag has no role."""
         kind, asked = draw["kind"], draw["asked"]
         chain = torch.where(kind // 2 == asked, 0, kind // 2 + (kind // 2 < asked).long())
         held = torch.full((len(kind), 5, self.n_positions), ABSENT, device=kind.device)
@@ -126,14 +126,14 @@ class TaggedHops(TokenTask):
         return Roles(("query", "key[1]", "value[1]", "key[2]", "value[2]"), held)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """Every pair a fact of its step; what is asked stands in the tag."""
+        """Every pair is a fact of its step; the tag says what is asked."""
         tokens = [f"t{token}" for token in self.inputs(draw)[row].tolist()]
         steps = [1 + kind % 2 for kind in draw["kind"][row].tolist()]
         pairs = zip(tokens[:-2:2], tokens[1:-2:2], steps, strict=True)
         return Problem(tuple(Fact((a,), b, step) for a, b, step in pairs), (tokens[-1],))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Pair by pair: what the query leads to, and what that leads to; the tag says which of them is asked."""
+        """Pair by pair: the token after the query's, and the one after that; the tag says which is asked."""
         *shown, tag, query = inputs
         after = dict(zip(shown[::2], shown[1::2], strict=True))
         one, middle = tag == 2 * self.n_symbols + MIDDLE, after[query]

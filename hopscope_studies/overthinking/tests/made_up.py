@@ -1,4 +1,4 @@
-"""A report as short as it can be, for tests of plumbing: the heads of the fourth of six layers do all."""
+"""A minimal report for tests of plumbing: the heads of the fourth of six layers have all the effect."""
 
 from __future__ import annotations
 

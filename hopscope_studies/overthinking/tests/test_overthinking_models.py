@@ -1,4 +1,4 @@
-"""What is measured of false demonstrations: by hand calculation, in a model by hand, and as transformers has it."""
+"""Measurements on false demonstrations against hand calculation, a hand-set model, and transformers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.language.of_models import fields
 
 
 def test_calibrated_accuracy_by_hand():
-    """Of six texts at one line the two with the highest probability of a label count, however small it is."""
+    """Of six texts, at one line, the two with the highest probability of a label count, however small it is."""
     p = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     probabilities = torch.stack([p, 0.9 * (1 - p), 0.1 * (1 - p)], -1)[:, None]
     assert calibrated(probabilities, torch.zeros(6, 1, dtype=torch.long))[:, 0].tolist() == [1, 1, 0, 0, 0, 0]
@@ -55,7 +55,7 @@ def test_scores_by_hand():
             looks[0, text, 1, place, int((~same).nonzero()[0])] = 1
             looks[0, text, 2, place, : len(before)] = 1 / len(before)
             even[text, place] = same.double().mean() - (~same).double().mean() / 2
-    looks[0, :, :2, :, -1] += 5.0  # at the line itself, or behind it, nothing counts
+    looks[0, :, :2, :, -1] += 5.0  # attention to the line itself, or to later lines, does not count
     assert scores(looks, classes, asked)[0].tolist() == pytest.approx([1, -0.5, float(even.mean())], abs=1e-5)
     assert torch.equal(mixed(classes, 0).sort(1).values, classes.sort(1).values)
     assert not torch.equal(mixed(classes, 0), classes)
@@ -121,14 +121,14 @@ def test_layers_are_read_off_as_transformers_would(random_lens):
     model = random_lens.model
     for row in (0, 11):
         out = model(texts.ids[row : row + 1], output_hidden_states=True)
-        for layer, stream in enumerate(out.hidden_states[:-1]):  # the last of them is normed already
+        for layer, stream in enumerate(out.hidden_states[:-1]):  # the last one is already normalised
             logits = model.lm_head(model.model.norm(stream))
             assert torch.allclose(found.by_layer[layer, row], among_labels(logits, texts, row), atol=1e-5)
         assert torch.allclose(found.by_layer[-1, row], among_labels(out.logits, texts, row), atol=1e-5)
 
 
 def test_silenced_parts_write_nothing(random_lens):
-    """Against a copy of the model whose weights behind those parts are zero."""
+    """Against a copy of the model in which the output weights of those parts are zero."""
     words = words_of("household", 6, 1)
     texts = encoded(random_lens.tokenizer, words, "permuted")
     sets = [Silenced([(1, 2), (2, 0)]), Silenced(mlps=[2]), Silenced()]
@@ -145,7 +145,7 @@ def test_silenced_parts_write_nothing(random_lens):
 
 
 def test_shorter_texts_are_filled_up_where_nothing_sees_it(random_lens):
-    """A tokenizer that splits some words gives texts of several lengths; each answers as it does alone."""
+    """With a tokenizer that splits some words texts differ in length; each has the same answers as alone."""
 
     class Splitting:
         def __call__(self, text: str, **more: Any) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""What holds the first hop back? Interventions on the plateau of Musat's figure 6 (ICLR 2025, section 9.2).
+"""What delays the first hop? Interventions on the plateau of Musat's figure 6 (ICLR 2025, section 9.2).
 
-The experiment `plateau` shows that a head start for the join ends the wait. Here each part of the story is given,
-taken away or frozen by itself: clamps hold paths at their ideal or off, weights stay as they were drawn, position codes
-are swapped, and there are fewer chains or hops. D = 3, deepest facts first, 5 layers of one head, no MLP, 5 seeds.
+The experiment `plateau` shows that a strong join at the start ends the wait. Here each possible cause is provided,
+removed or frozen by itself: clamps hold paths at their ideal or off, weights stay at their initial values, position
+codes are changed, and there are fewer chains or hops. D = 3, deepest facts first, 5 layers of one head, no MLP, 5
+seeds.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Unpack
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim, Evidence, Limit
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
+from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
 from hopscope_studies.plateau.course import endings, hop_times
 from hopscope_studies.plateau.law import theory_of
 from hopscope_studies.plateau.theory.fit import STRIDE
@@ -30,11 +30,11 @@ SECONDS = {"quick": 6, "cpu": 720, "paper": 1_500_000}
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 
 HOPS = (1, 2, 3)
-#: Layer 0's queries see themselves and other queries alone: whatever else they see is taken away.
+#: Layer 0's queries see only queries; all their other attention is removed.
 BLIND = ";".join(
     f"L0H0 query->{role}[{k}]{chain} off@0" for k in HOPS for role in ("key", "value") for chain in ("", " (other)")
 )
-#: No later layer's query sees a key of step 2, which holds x1 as the value of step 1 does.
+#: No query of a later layer sees a key of step 2, which holds x1 just as the value of step 1 does.
 DETOUR = ";".join(f"L{layer}H0 query->key[2]{chain} off@0" for layer in range(1, 5) for chain in ("", " (other)"))
 POINTERS = "blocks.0.attn.positions.beta,blocks.0.attn.?_QKV"
 WEAK, STRONG = ({"model": bias(start)} for start in (1, 4))
@@ -69,10 +69,11 @@ CAUSES: dict[str, Changes] = {
     "released at 200": combined(NONE, {"training": RELEASED}),
 }
 
-CLAMPED = 200  # steps until the release
-#: Where the theory's three starts are.
+CLAMPED = 200  # steps until the clamp is released
+#: The conditions that the theory is fitted to, with their starts.
 STARTS = {"no prior": 0.0, "weak prior": 1.0, "strong prior": 4.0}
-#: What the model is asked: where it starts, and what is changed in it. Blind queries cost nothing; frozen joins rest.
+#: Predictions: the start, and the parameters changed in the model. Blind queries cost nothing; frozen joins do not
+#: move.
 FORETOLD: dict[str, tuple[float, dict[str, Any]]] = {
     "weak prior, frozen": (1, {"join": 0.0}),
     "strong prior, frozen": (4, {"join": 0.0}),
@@ -93,17 +94,12 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """How each run began and ended; the released runs, and those that the theory is fitted to, whole."""
+    """The first and last step of each run; every step of released runs and of those that the theory is fitted to."""
     return conditions_of(runs, CAUSES, scale, whole=("released at 200", *STARTS))
 
 
-def figure(table: DataFrame) -> Figure:
-    """When each hop was learnt, and what became of the join, by condition."""
-    return conditions_figure(table, CAUSES)
-
-
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """One factor at a time; then codes and sizes; then the released clamp; then what the model says of all of them."""
+    """One factor at a time, codes and sizes, the released clamp, and the model's predictions."""
     told = Conditions(table)
     yield from factors(told)
     yield from duties(told)
@@ -113,7 +109,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def factors(told: Conditions) -> Iterator[Claim]:
-    """The join and the look-up, given, taken or held."""
+    """The join and the look-up, provided, removed or frozen."""
     yield told.waits(
         "without_a_prior_it_waits",
         "Control: the three-hop model without a prior does not learn x1 in 400 steps.",
@@ -148,7 +144,7 @@ def factors(told: Conditions) -> Iterator[Claim]:
 
 
 def duties(told: Conditions) -> Iterator[Claim]:
-    """What else the head serves, what else queries read, and other heads for either."""
+    """The head's other role, what else queries read, and whether other heads can do either."""
     yield told.learns(
         "the_other_duty_holds_it_back",
         "A weak prior (b = 1) is enough for the three-hop model to learn x1 if queries see no fact in layer 0, so "
@@ -188,7 +184,7 @@ def duties(told: Conditions) -> Iterator[Claim]:
 
 
 def left(told: Conditions, id: str, sentence: str, condition: str, **limit: Unpack[Limit]) -> Claim:
-    """Held to the join's attention at the end over that at the start."""
+    """A claim about the join's attention at the end over that at the start."""
     ends = endings(told.of(condition))
     ends = ends[ends.hop == "x1"]
     words = "join attention at the end over that at the start"
@@ -196,7 +192,7 @@ def left(told: Conditions, id: str, sentence: str, condition: str, **limit: Unpa
 
 
 def sizes(told: Conditions) -> Iterator[Claim]:
-    """Position codes, chains and hops."""
+    """Position codes, and numbers of chains and of hops."""
     yield told.waits(
         "codes_in_the_inputs_or_turned_wait",
         "Neither one position code per fact nor rotary positions let the three-hop model learn x1 in 400 steps "
@@ -228,7 +224,7 @@ def sizes(told: Conditions) -> Iterator[Claim]:
 
 
 def released(told: Conditions) -> Iterator[Claim]:
-    """Facts made whole by a clamp for the first 200 steps."""
+    """Facts joined by a clamp for the first 200 steps."""
     rows = told.of("released at 200")
     first = rows[rows.hop == "x1"]
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
@@ -255,7 +251,7 @@ def released(told: Conditions) -> Iterator[Claim]:
 
 
 def foretold(told: Conditions) -> Claim:
-    """Whether x1 is learnt, of conditions that the model was not fitted to."""
+    """Whether the model predicts if x1 is learnt, in conditions to which it was not fitted."""
     fit = told.of(*STARTS)
     theory = theory_of(fit.assign(start=fit.condition.map(STARTS)))
     right: dict[str, bool] = {}

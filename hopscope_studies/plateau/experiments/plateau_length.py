@@ -1,26 +1,28 @@
 """How the wait for one hop grows with the length of the sequence, without a prior (Musat et al., arXiv 2511.01033).
 
 The sequel to the paper proves, for a simpler model and task, that the time until one induction head emerges is
-quadratic in the length of the context. Here that is asked of the paper's problem with one hop, under the recipe of
-`hopscope demo`: RoPE's base, GPT-2's initial weights, learnt positions, 4 layers of one head, width 64, AdamW. Length
-n = 3N grows with the number of chains N. A run ends once x1 is learnt. One that has not by the last step is censored.
+quadratic in the length of the context. Here the same is asked of the paper's problem with one hop, under the recipe of
+`hopscope demo`: RoPE's base, GPT-2's initial weights, learnt positions, 4 layers of one head, width 64, AdamW. The
+length n = 3N grows with the number of chains N. A run ends once x1 is learnt. A run that has not learnt it by the last
+step is censored.
 
-**Prediction, committed before the first run.** The wait begins when answers hold the mean of the candidates. Join w and
+**Prediction, committed before the first run.** The wait begins when answers are the mean of the candidates. Join w and
 look-up u then grow as in `theory/two_factor.py`, each by the other.
 
 - **Gradient flow.** Time goes as 1/(s p), with the pull s = 2(N − 1)/N² and the join's initial share p: the sequel's
   quadratic law in the limit. Under the causal mask fact i sees 2i positions, so p is the mean of 1/2i. From 12 to 72
   positions the power is then about 1.5.
-- **AdamW** divides each gradient by its size. While nothing is learnt that is mostly noise, so a rate is the ratio of a
+- **AdamW** divides each gradient by its size. While nothing is learnt this is mostly noise, so a rate is the ratio of a
   gradient's mean to its standard deviation over batches. *Look-up:* per query the mean is p/n, for the row is uniform.
   The noise is n terms of size 1/n with random signs, n^-1/2, averaged over N queries: n^-1. So u goes as t p. *Join:*
   the mean is u p/n. The noise is what a position gathers at random, n^-1/2, over n positions of share 1/n, averaged
   over N queries: n^-3/2. So w goes as t² p² n^1/2. The head is there when e^w is 1/p: t goes as
   ln(1/p)^1/2 / (p n^1/4). In the limit that is a power of 3/4, and from 12 to 72 positions about 0.6.
 
-We predict AdamW's law. Its derivation takes errors at different positions as independent, and lets all facts share one
-join. Learnt positions do not: if each waits for itself, 1/N of the queries teach it, and the power is higher by up to
-0.5. Where gradients are mostly signal, AdamW's rates do not depend on length, and the power is lower.
+We predict AdamW's law. Its derivation treats errors at different positions as independent, and lets all facts share one
+join. Learnt positions do not share it: if the fact at each position is learnt separately, 1/N of the queries teach it,
+and the power is higher by up to 0.5. If gradients are mostly signal, AdamW's rates do not depend on length, and the
+power is lower.
 """
 
 from __future__ import annotations
@@ -50,18 +52,18 @@ CELL_SECONDS = 150
 CHAINS = {"quick": (2, 4), "cpu": (4, 8, 16), "long": (4, 6, 8, 12, 16, 24), "paper": (4, 6, 8, 12, 16, 24, 32, 48)}
 SEEDS = {"quick": 1, "cpu": 3, "long": 8, "paper": 8}
 STEPS = {"cpu": 2500, "long": 2500, "paper": 20_000}
-ENDS_BELOW = 0.45  # x1's loss; at every N here, learnt
-LEEWAY = 0.3  # of a predicted power
+ENDS_BELOW = 0.45  # loss of x1; below this it is learnt at every N here
+LEEWAY = 0.3  # tolerance of a predicted power
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every length, seed by seed, so that what a budget leaves has all lengths."""
+    """Every length, seed by seed, so that a spent budget leaves seeds with all lengths."""
     for seed in range(SEEDS[scale]):
         yield from (one_hop(chains, seed, STEPS.get(scale)) for chains in CHAINS[scale])
 
 
 def one_hop(chains: int, seed: int, steps: int | None) -> Config:
-    """The demo's recipe with one hop and a constant rate, until x1 is learnt; without a number of steps, a tiny one."""
+    """The demo's recipe with one hop and a constant rate, until x1 is learnt; without a number of steps, a tiny run."""
     demo = recipe("demo").config()
     whole: dict[str, Any] = {"steps": steps, "stop_below": ENDS_BELOW, "val_size": 1024, "checkpoints": "100000"}
     given = (whole if steps else TINY_TRAINING) | {"decay_steps": None, "schedule": "constant"}
@@ -70,7 +72,7 @@ def one_hop(chains: int, seed: int, steps: int | None) -> Config:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run: when it reached the plateau, and how long it then waited.
+    """A row per run: when it reached the plateau, and how long it then took to learn.
 
     Columns: those of `waits`, chains, length.
     """
@@ -80,11 +82,11 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def waits(runs: list[Run], **columns: Callable[[Config], Any]) -> DataFrame:
-    """When each hop of each run began to be waited for, and how long it took, one row per run and hop.
+    """When the wait for each hop of each run began, and how long it was, one row per run and hop.
 
-    Columns: those of `endings_of` (learnt is NaN where a hop was not by the last step), reached (the step at which
-    x1's loss is halfway from 1 to a guess, 1 − 1/N; of later hops, at which the one before is learnt), wait (from there
-    until the hop is learnt, in steps).
+    Columns: those of `endings_of` (learnt is NaN if a hop was not learnt by the last step), reached (the step at which
+    x1's loss is halfway from 1 to a guess, 1 − 1/N; for later hops, the step at which the hop before is learnt), wait
+    (steps from there until the hop is learnt).
     """
     found = endings_of(runs, **columns)
     halfway = {run.config.identity: 1 - 0.5 / run.task.as_dict()["n_chains"] for run in runs}
@@ -95,7 +97,7 @@ def waits(runs: list[Run], **columns: Callable[[Config], Any]) -> DataFrame:
 
 
 def initial_share(length: int, hops: int = 1) -> float:
-    """p: of the positions that a fact's value sees, its key's share, on average over facts of the first hop."""
+    """p: the share of uniform attention from a fact's value to its key, on average over facts of the first hop."""
     return float(share(0.0, Places.of(length // (2 * hops + 1), hops, "deepest_first").values))
 
 
@@ -105,7 +107,7 @@ def under_flow(length: int) -> float:
 
 
 def under_adam(length: int, hops: int = 1) -> float:
-    """The same where noise limits the rates, up to a factor without length; to the first of the hops."""
+    """The same if noise limits the rates, up to a factor independent of length, for the first of the hops."""
     p = initial_share(length, hops)
     return math.sqrt(math.log(1 / p)) / (p * length**0.25)
 

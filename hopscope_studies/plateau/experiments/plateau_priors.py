@@ -1,15 +1,14 @@
-"""Ways to give a model the token before, at equal cost: the wait of Musat's figure 6 (ICLR 2025, section 9.2), ended.
+"""Ways to give a model a prior for the previous token, which end the wait of Musat's figure 6 (ICLR 2025, section 9.2).
 
-Which is least, and which leaves the paper's architecture (section 7.1) as it is? A bias by distance and KV shifting
-attention (Xu et al., 2024) change it; initial weights that turn the position code, and a clamp that is released, do
-not. D = 3, deepest facts first, 5 layers of one head, no MLP, 5 seeds, 400 steps.
+Which is the smallest change, and which leaves the paper's architecture (section 7.1) unchanged? A bias by distance and
+KV shifting attention (Xu et al., 2024) change it. Initial weights that rotate the position code, and a clamp that is
+released, do not. D = 3, deepest facts first, 5 layers of one head, no MLP, 5 seeds, 400 steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
@@ -17,7 +16,7 @@ from hopscope.experiments.judging import Claim, factor
 from hopscope.experiments.values import power_law
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_figure, conditions_of
+from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
 from hopscope_studies.plateau.course import endings
 
 #: Seconds that each scale takes on two cores.
@@ -37,7 +36,7 @@ PRIORS: dict[str, Changes] = {
     "learnt positions": {"model": {"positions": "learned"}},
 }
 
-#: Claim, way in words, condition.
+#: Claim, prior in words, condition.
 ENOUGH = (
     (
         "biased_start_suffices",
@@ -59,17 +58,12 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """How each run began and ended."""
+    """The first and last step of each run."""
     return conditions_of(runs, PRIORS, scale)
 
 
-def figure(table: DataFrame) -> Figure:
-    """When each hop was learnt, and what became of the join, by prior."""
-    return conditions_figure(table, PRIORS)
-
-
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is enough, what is not, and whether it matters how the join is given."""
+    """Which priors are enough, which are not, and whether it matters how the join is provided."""
     told = Conditions(table)
     yield told.waits(
         "without_a_prior_it_waits",
@@ -103,7 +97,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def released(told: Conditions) -> Claim:
-    """A join that is taken away again."""
+    """A join that is provided and then removed."""
     clamped = told.of("clamp until 200")
     last = clamped[clamped.step == clamped.groupby("run").step.transform("max")]
     return told.held(
@@ -117,7 +111,7 @@ def released(told: Conditions) -> Claim:
 
 
 def alike(told: Conditions) -> Claim:
-    """Initial weights against the power law of the biased starts, at the join that each has at the start."""
+    """Initial weights against the power law of the biased starts, at the same initial join."""
     ends = endings(told.table)
     first = ends[ends.hop == "x1"]
     biased = first[first.condition.str.startswith("biased")]

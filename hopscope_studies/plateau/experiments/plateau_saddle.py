@@ -1,8 +1,8 @@
-"""At the saddle: who pulls at the join, and what queries read instead (Musat, ICLR 2025, figure 6 and section 9.2).
+"""At the saddle: the gradient on the join by role, and what queries read (Musat, ICLR 2025, figure 6, section 9.2).
 
-The gradient of the bias for the token before, taken apart by the role of the attending position, while the plateau is
-reached; and where the later layers' queries look, then and after 400 steps. D = 3, deepest facts first, 5 layers of one
-head, no MLP, 5 seeds.
+The gradient on the bias for the previous token, split by the role of the attending position, as the plateau is reached;
+and the attention of later layers' queries, then and after 400 steps. D = 3, deepest facts first, 5 layers of one head,
+no MLP, 5 seeds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SECONDS = {"quick": 8, "cpu": 450, "paper": 40_000}
 STARTS = {"quick": (1, 4), "cpu": (0, 1, 2, 4), "paper": (0, 1, 2, 4)}
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 EARLY = {"steps": 80, "stop_below": None, "checkpoints": "20"}
-WINDOW = (20, 60)  # steps in which the plateau is reached, and the starts part
+WINDOW = (20, 60)  # steps in which the plateau is reached and the starts diverge
 SEQUENCES = {"quick": 32, "cpu": 256, "paper": 1024}
 WEAK, STRONG = 1, 4
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """The first 80 steps from every start; then runs of `plateau` to their end, from a weak start and a strong one."""
+    """The first 80 steps from every start, and whole runs of `plateau` from a weak start and a strong one."""
     for seed in range(SEEDS[scale]):
         for start in STARTS[scale]:
             yield cell({"model": bias(start), "training": EARLY if scale == "cpu" else {}}, seed, scale)
@@ -69,7 +69,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: the pull by role and start, mean over the window. Right: what queries read at the end."""
+    """Left: the gradient by role and start, mean over the window. Right: what queries read at the end."""
     shown = picture(9.6, 3.6)
     left, right = shown.subplots(1, 2)
     roles = list(dict.fromkeys(table.role))
@@ -93,18 +93,18 @@ def figure(table: DataFrame) -> Figure:
 
 
 def in_window(table: DataFrame) -> DataFrame:
-    """Of the first 80 steps' runs, the steps in which the plateau is reached."""
+    """The steps in which the plateau is reached, in the runs of 80 steps."""
     return table[table.early & (table.step >= WINDOW[0]) & (table.step <= WINDOW[1])]
 
 
 def last(table: DataFrame) -> DataFrame:
-    """The last step of the runs that went on; of the others where there are none."""
+    """The last step of the whole runs, or else of the short ones."""
     kept = table[~table.early] if (~table.early).any() else table
     return kept[kept.step == kept.groupby("run").step.transform("max")]
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Signs and order of the pulls, and where the plateau's queries look."""
+    """The signs and order of the gradients, and what queries read at the plateau."""
     told = Conditions(table)
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
     rows = in_window(table)
@@ -143,13 +143,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def mean_pull(table: DataFrame, role: str) -> Series:
-    """Per start and seed, the mean over the window."""
+    """The mean gradient over the window, per start and seed."""
     part = in_window(table)
     return part[part.role == role].groupby(["start", "seed"]).pull.mean()
 
 
 def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
-    """What queries read in the end."""
+    """What queries read at the end."""
     for id, start, role, sentence in (
         (
             "the_plateau_reads_the_keys_of_step_2",

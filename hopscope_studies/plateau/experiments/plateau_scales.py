@@ -3,8 +3,8 @@
 `plateau_length` predicts how the wait for one hop grows with length. Here the same two factors, a join w and a look-up
 u (`theory/two_factor.py`), predict five more scales. The recipe is that of `hopscope demo`: base 10,000, GPT-2's
 initial weights, learnt positions, 4 layers of one head, width 64, AdamW at a constant rate, batches of 128. One hop is
-asked, of 8 chains. One thing is changed at a time. A run ends once its hops are learnt; what was not by the last step
-is censored.
+asked, of 8 chains. One setting is changed at a time. A run ends once its hops are learnt. A hop that is not learnt by
+the last step is censored.
 
 **Predictions, committed before the first run.** AdamW divides each gradient by its size. On the plateau that is mostly
 noise, so a rate is the ratio of a gradient's mean to its standard deviation: u grows as t, and w as u t, so as t². The
@@ -13,8 +13,8 @@ head is there when w has reached a fixed score.
 - **Batch B.** The standard deviation of a mean over B sequences goes as B^-1/2. Both rates gain B^1/2, so w goes as
   B t² and the wait as **B^-1/2**. In sequences seen it grows, as B^1/2.
 - **Base.** Of the code's two frequencies the second is base^-1/2. With base 10,000 it hardly turns within 24
-  positions, so the first alone tells neighbours apart, and takes 6 positions back for nearly none. `contrast` is the
-  score that a step of AdamW on W_Q W_K gives to the token before, above what the others get. The wait goes as
+  positions, so only the first distinguishes neighbours, and it mistakes 6 positions back for nearly none. `contrast` is
+  the score that a step of AdamW on W_Q W_K gives to the previous token, above that of the others. The wait goes as
   contrast^-1/2. That is 1.3 times as long at base 10^6 as at base 10: a power of 0.03, and not of 0. Learnt positions
   would add a code of their own, so these runs have none.
 - **Depth L.** Every layer after the join's adds to the look-up, and each gradient of the join is the sum over them. So
@@ -69,16 +69,16 @@ def contrast(base: float) -> float:
 
 
 class Scale(NamedTuple):
-    """One thing that is changed.
+    """One setting that is changed.
 
     Attributes:
-        name: in words.
-        setting: what is changed: part of a configuration, and setting of it.
-        values: that it takes.
+        name: the setting in words.
+        setting: the part of a configuration, and the setting in it.
+        values: the values tried.
         law: the predicted wait, up to a factor.
-        leeway: of the predicted power.
-        hop: whose wait is predicted.
-        always: what all runs of this scale differ in from the demo's recipe with one hop.
+        leeway: the tolerance of the predicted power.
+        hop: the hop whose wait is predicted.
+        always: the differences of all runs of this scale from the demo's recipe with one hop.
     """
 
     name: str
@@ -131,12 +131,12 @@ def cells(scale: str) -> Iterator[tuple[Scale, float, Config]]:
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each run once, though the recipe itself is part of several scales."""
+    """Each run once, because the recipe itself belongs to several scales."""
     yield from {config.identity: config for _, _, config in cells(scale)}.values()
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per scale and run: how long it waited for the scale's hop.
+    """A row per scale and run: the wait for the scale's hop.
 
     Columns: changed (what), value (to what), and those of `plateau_length.waits`.
     """
@@ -149,7 +149,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """By each scale the wait of every run, and the predicted power through their middle."""
+    """The wait of every run by each setting, and the predicted power through the middle of the medians."""
     shown = picture(9.6, 6.0)
     for ax, scale in zip(shown.subplots(2, 3).flat, SCALES, strict=True):
         rows = table[(table.changed == scale.name) & (table.hop == scale.hop)]
@@ -163,7 +163,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """For each scale the power that was predicted."""
+    """Whether the predicted power holds, for each setting."""
     for scale in SCALES:
         rows = table[(table.changed == scale.name) & (table.hop == scale.hop)]
         powers = [power_law(part.value, part.wait.where(part.wait > 0))[1] for _, part in rows.groupby("seed")]

@@ -1,6 +1,6 @@
-"""Join attention: how much of a fact's key its value position sees, on average over facts (ours).
+"""Join attention: a fact's value position attends to its key, on average over facts (ours).
 
-The order parameter of the study `plateau`: the path that Musat (ICLR 2025, section 8.2 (i)) finds in the first layer in
+The order parameter of the study `plateau`. Musat (ICLR 2025, section 8.2 (i)) finds this path in the first layer in
 use.
 """
 

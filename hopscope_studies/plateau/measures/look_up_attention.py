@@ -1,4 +1,4 @@
-"""Look-up attention: how much a query sees of the value that its first fact gives (ours; Musat, 2025, section 9.2)."""
+"""Look-up attention: a query attends to the value of its first fact (ours; Musat, 2025, section 9.2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEEDS = (attention, roles("query", "value[1]"))
 
 
 def look_up_attention(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) of a query to the first value of its chain, per head; 1/N follows no chain."""
+    """Mean attention (0–1) of a query to the first value of its chain, per head; 1/N if no chain is followed."""
     names = seen.batch.roles.names
     pair = names.index("query"), names.index("value[1]")
     return {n: float(seen.batch.roles.strengths(p[:, None])[0, 0][pair]) for n, p in seen.patterns()}

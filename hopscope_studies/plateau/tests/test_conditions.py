@@ -1,4 +1,4 @@
-"""Claims of causes, priors and traps on tables made by hand: as the sentences say, and the other way round."""
+"""Claims on causes, priors and traps, on tables made by hand in which they hold and in which they fail."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judged(source, rows: list[dict]) -> dict[str, str]:
 def causes(
     learns: dict[str, float], joined: dict[str, tuple[float, float]], later: float, forgets: float
 ) -> list[dict]:
-    """Every condition; those that the theory is fitted to as if it were the truth."""
+    """Every condition; those that the theory is fitted to are its own predictions."""
     rows = [
         {**row, "condition": name, "run": f"{name}.{seed}", "joined_later": 0.1}
         for name, start in plateau_causes.STARTS.items()
@@ -77,13 +77,13 @@ def test_causes():
     assert set(as_said.values()) == {"holds"}
     turned = {name: NAN if name in learns else 100.0 for name in plateau_causes.CAUSES}
     found = judged(plateau_causes, causes(turned, {"strong prior, later layers frozen": (0.8, 0.7)}, 0.2, 0.3))
-    # The runs without prior are the theory's own, in which nothing is learnt.
+    # The runs without a prior are the theory's own, in which nothing is learnt.
     assert found.pop("without_a_prior_it_waits") == "holds"
     assert set(found.values()) == {"fails"}
 
 
 def test_what_the_model_is_asked_follows_from_what_is_changed():
-    """By the truth's own times: frozen joins rest, blind queries cost nothing, fewer facts are fewer positions."""
+    """By the true model's times: frozen joins stay, blind queries cost nothing, fewer facts are fewer positions."""
     times = {
         name: float(replace(TRUTH, **changed).learning_time(start, 400, 5))
         for name, (start, changed) in plateau_causes.FORETOLD.items()

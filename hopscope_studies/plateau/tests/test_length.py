@@ -1,4 +1,4 @@
-"""The predicted laws of the wait by length against the flow that they stand for, and claims on tables made by hand."""
+"""The predicted laws of the wait by length against the flow itself, and claims on tables made by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTHS = [3 * chains for chains in CHAINS["long"]]
 
 
 def test_the_law_under_flow_is_that_of_the_flow_itself():
-    """Integrated whole, without cost and wear: the closed form takes p to be small, which it is not at 12 positions."""
+    """Integrated numerically, without cost and wear: the closed form assumes a small p, which fails at 12 positions."""
     times = [
         float(TwoFactor(Places.of(length // 3, 1, "deepest_first"), 0.02, 0.02).learning_time(0.0, 40_000, 20))
         for length in LENGTHS

@@ -1,4 +1,4 @@
-"""Claims on tables made by hand or by the model itself; and how tables are made of runs."""
+"""Claims on tables made by hand or by the model itself; and the making of tables from runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STARTS = (0, 1, 1.5, 2, 3, 4)
 
 
 def run_of(model: TwoFactor, start: float, seed: int, mlp: bool = False) -> list[dict]:
-    """What a run would be measured as if the model were the truth: x1 after it, x2 and x3 20 steps later each."""
+    """The measurements of a run if the model were true: x1 as predicted, x2 and x3 20 steps later each."""
     steps = numpy.arange(0, 401, 10)
     gains, scores = model.course(start, 400, 5)
     loss = model.loss(gains, scores)[::2]
@@ -123,7 +123,7 @@ def test_one_over_the_join_is_recognised():
 
 
 def test_the_fit_predicts_starts_that_it_was_not_shown():
-    """Of the model's own courses from 1 and 4: rates may trade against each other, what follows from them may not."""
+    """From the model's own courses at 1 and 4: rates may compensate each other, but predictions must agree."""
     values = Places.of(4, 3, "shuffled").values
 
     def seen(start):

@@ -1,4 +1,4 @@
-"""How the waits scale: what the laws are made of, which runs are asked for, and what the claims make of them."""
+"""How the waits scale: the ingredients of the laws, the runs, and the claims."""
 
 from __future__ import annotations
 

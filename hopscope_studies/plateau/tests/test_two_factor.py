@@ -28,7 +28,7 @@ MODEL = TwoFactor(PLACES, look_up=0.8, join=0.3, cost=0.3, wear=0.05)
 @pytest.mark.parametrize("order", ["nearest_first", "deepest_first", "shuffled"])
 @pytest.mark.parametrize("start", [0.0, 1.5, 4.0])
 def test_the_share_is_that_of_a_transformer_whose_head_has_the_bias_alone(order, start):
-    """Layer 0 without any other score: W_Q = 0. Shuffled orders stand anywhere, so the mean is over many sequences."""
+    """Layer 0 without any other score: W_Q = 0. Shuffled facts may be anywhere, so the mean is over many sequences."""
     task = Retrieval(n_hops=3, order=order)
     shape = Architecture(n_layers=1, d_model=16, positions=f"relative(start='L0 1:{start:g}')")
     model = shape.build(task, generator(0, "init"))

@@ -1,1 +1,1 @@
-"""What can be worked out by hand of the plateau."""
+"""Closed forms and a small model of the plateau."""

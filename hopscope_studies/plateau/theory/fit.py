@@ -1,8 +1,8 @@
-"""The two-factor model's four rates, from runs with three starts; the others are there to be predicted.
+"""The two-factor model's four rates, fitted to runs with three starts; the others serve to test its predictions.
 
-What is fitted to: how the join attention of layer 0 goes over training, when x1 is learnt, or that it is not. The delay
-is no free number: it is read off the runs without prior, as the step at which their first hop has come half of the way
-from predicting nothing to the plateau. The search is random with a fixed seed, so that equal tables give equal rates.
+The model is fitted to the join attention of layer 0 over training, and to the step at which x1 is learnt, if it is. The
+delay is not a free parameter. It is measured on the runs without a prior, as the step at which their first hop is
+halfway from predicting 0 to the plateau. The search is random with a fixed seed, so equal tables give equal rates.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hopscope_studies.plateau.theory.two_factor import Numbers, Places, TwoFacto
 
 STRIDE = 5  # steps that the flow takes at once
 DRAWS, KEPT, ROUNDS = 2000, 40, 6
-#: Of look_up, join, cost and wear: between what the search stays; it begins even in their logarithms.
+#: Bounds of the search for look_up, join, cost and wear; it starts uniformly in their logarithms.
 LOW, HIGH = (0.01, 0.003, 0.005, 0.001), (3.0, 2.0, 1.0, 0.2)
-NEVER = 3.0  # what it counts that a start learns which should not, or does not which should, in squared logarithms
-JOIN = 40.0  # what a mean squared difference of join attentions counts
+NEVER = 3.0  # penalty, in squared logarithms, if a start learns that should not, or the reverse
+JOIN = 40.0  # weight of a mean squared difference of join attentions
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was measured of the runs with one start.
+    """The measurements of runs with one start.
 
     Attributes:
         join: mean join attention of layer 0 by step.
@@ -39,15 +39,15 @@ class Seen:
 def fitted(
     seen: Mapping[float, Seen], places: Places, hops: int, delay: float, steps: int, cost: bool = True
 ) -> TwoFactor:
-    """The model that fits best.
+    """The best fit.
 
     Args:
-        seen: by start.
-        places: of the first step's facts.
+        seen: the measurements by start.
+        places: the positions of the first step's facts.
         hops: D; join attention is measured over all steps.
-        delay: steps until answers hold means.
-        steps: that were watched.
-        cost: whether the other duty and the wear are there; without them the law is 1/p alone.
+        delay: steps until answers are the mean of the candidates.
+        steps: the number of steps in training.
+        cost: whether to include the cost of the other role and the wear; without them the law is 1/p.
     """
     random = numpy.random.default_rng(0)
     low, high = numpy.log(LOW), numpy.log(HIGH)
@@ -67,12 +67,12 @@ def model_of(logarithms: Numbers, places: Places, delay: float, cost: bool) -> T
 
 
 def every_value(places: Places, hops: int) -> tuple[int, ...]:
-    """How many positions the value positions of all steps see: join attention is a mean over these."""
+    """How many positions each value position of any step sees; join attention is a mean over these."""
     return Places.of(places.chains, hops, "shuffled").values
 
 
 def misfit(models: TwoFactor, seen: Mapping[float, Seen], values: Sequence[int], steps: int) -> Numbers:
-    """How far each of many models is from what was seen."""
+    """The misfit of each of many models."""
     total = numpy.zeros(numpy.shape(models.look_up))
     for start, found in seen.items():
         u, w = models.course(numpy.full(total.shape, start), steps, STRIDE)
@@ -86,7 +86,7 @@ def misfit(models: TwoFactor, seen: Mapping[float, Seen], values: Sequence[int],
 
 
 def distance(predicted: Numbers, measured: float) -> Numbers:
-    """Squared difference of logarithms; where one is never and the other is not, `NEVER`."""
+    """The squared difference of logarithms; `NEVER` if only one of the times is infinite."""
     if math.isinf(measured):
         return numpy.where(numpy.isinf(predicted), 0.0, NEVER)
     finite = numpy.where(numpy.isinf(predicted), measured, predicted)

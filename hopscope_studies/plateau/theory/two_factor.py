@@ -1,8 +1,8 @@
 """Join × look-up: the plateau as a saddle of two factors, worked out by hand (ours; the problem is Musat's, section 6).
 
 To answer x1, a model needs two things. The *join*: in layer 0 the value position of a fact attends to its key, with a
-share p. The *look-up*: later the query attends to the value position that holds its own symbol. Neither is worth
-anything alone.
+share p. The *look-up*: in a later layer the query attends to the value position that holds its own symbol. Neither is
+useful without the other.
 
 **Join.** A position that sees n positions, and scores one of them w above the rest, gives it the share
 
@@ -17,19 +17,19 @@ N candidates u p above the others, and gives it the share q = e^(up) / (e^(up) +
 
 At u = 0 that is 1 − 1/N, the plateau, whatever p is.
 
-**The other duty.** At first the head of layer 0 also serves the answers' means: at the queries, which see more
-positions, attention to the token before is wasted. To first order this costs λ p_q(w).
+**The other role.** At first the head of layer 0 also contributes to the answers' means. At the queries, which see more
+positions, attention to the previous token is wasted. To first order this costs λ p_q(w).
 
 **Flow.** With rates a of the look-up and c of the join, and a wear δ of the look-up (weight decay, and noise):
 
     du/dt = a s p(w) − δ u,   dw/dt = c (s u p'(w) − λ p_q'(w)),   s = 2N/(N − 1) q (1 − q)².
 
-Each factor grows in proportion to the other. On the plateau s = 2 (N − 1)/N², the product of a small p and a small u
-drives everything, and there is a saddle: left of it the head is unlearnt before the look-up has grown, right of it
-both grow together.
+Each factor grows in proportion to the other. On the plateau s = 2 (N − 1)/N², growth is driven by the product of a
+small p and a small u, and there is a saddle. Below it the head is unlearnt before the look-up has grown. Above it both
+grow together.
 
-**Two closed forms**, for small p and q = 1/N. Without cost and wear, p = p_0 exp(c u²/2a), and both factors are there
-after t = √(π a / 2c) / (a s p_0): time goes as 1/p_0. With a cost they are there, too, but late: p first falls to
+**Two closed forms**, for small p and q = 1/N. Without cost and wear, p = p_0 exp(c u²/2a), and both factors have formed
+after t = √(π a / 2c) / (a s p_0): the time is inverse in p_0. With a cost they also form, but late: p first falls to
 p_0 exp(−c λ²/(2 a s²)). Only wear makes a true threshold.
 """
 
@@ -45,18 +45,18 @@ from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[numpy.float64]
 
-GRID = 33  # starts that a search tries at once
-LEARNT = 2 / 3  # of the plateau's loss: 0.5 at N = 4, as in the paper's section 7.2
+GRID = 33  # starts tried in one batch of a search
+LEARNT = 2 / 3  # share of the plateau's loss: 0.5 at N = 4, as in the paper's section 7.2
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the facts of the first step stand, and the queries, by how many positions each of them sees.
+    """The positions of the first step's facts and of the queries, by how many positions each of them sees.
 
     Attributes:
         chains: N.
-        values: of the value positions of step 1.
-        queries: of the queries.
+        values: the numbers for the value positions of step 1.
+        queries: the numbers for the queries.
     """
 
     chains: int
@@ -65,7 +65,7 @@ class Places:
 
     @classmethod
     def of(cls, chains: int, hops: int, order: str) -> Places:
-        """Of the retrieval problem under a causal mask: step 1 stands first, last, or (shuffled) anywhere."""
+        """Those of the retrieval problem under a causal mask: step 1 comes first, last, or (shuffled) anywhere."""
         steps = {"nearest_first": [0], "deepest_first": [hops - 1], "shuffled": list(range(hops))}[order]
         values = tuple(2 * (chains * step + fact + 1) for step in steps for fact in range(chains))
         facts = 2 * chains * hops
@@ -74,16 +74,16 @@ class Places:
 
 @dataclass(frozen=True)
 class TwoFactor:
-    """The model; rates may be arrays, which broadcast, so that many are followed at once.
+    """The model; rates may be arrays, which broadcast, so that many models run at once.
 
     Attributes:
-        places: of the problem.
+        places: the positions of facts and queries.
         look_up: a, rate of the look-up's gain, per step.
         join: c, rate of the join's score, per step.
-        cost: λ, what attention to the token before costs the head's other duty.
+        cost: λ, the cost of attention to the previous token for the head's other role.
         wear: δ, share of the look-up's gain that is lost per step.
-        delay: steps until answers hold the mean of the candidates; before, nothing is looked up, and only the cost and
-            the wear act.
+        delay: steps until answers are the mean of the candidates; until then nothing is looked up, and only the cost
+        and the wear act.
     """
 
     places: Places
@@ -94,12 +94,12 @@ class TwoFactor:
     delay: float = 0.0
 
     def loss(self, u: ArrayLike, w: ArrayLike) -> Numbers:
-        """ℓ of the look-up alone, without the cost."""
+        """The loss ℓ of the look-up alone, without the cost."""
         n = self.places.chains
         return n / (n - 1) * (1 - self.found(u, w)) ** 2
 
     def found(self, u: ArrayLike, w: ArrayLike) -> Numbers:
-        """q, the share of the right candidate."""
+        """q, the attention to the right candidate."""
         match = numpy.exp(numpy.minimum(numpy.asarray(u) * share(w, self.places.values), 500.0))
         return numpy.asarray(match / (match + self.places.chains - 1))
 
@@ -113,7 +113,7 @@ class TwoFactor:
         return du, numpy.asarray(self.join) * worth
 
     def course(self, start: ArrayLike, steps: int, stride: int = 1) -> tuple[Numbers, Numbers]:
-        """(u, w) from u = 0 and w = start on, every `stride` steps, time first; by the rule of Runge and Kutta."""
+        """(u, w) from u = 0 and w = start, every `stride` steps, time first; integrated by Runge and Kutta's method."""
         rates = (self.look_up, self.join, self.cost, self.wear)
         shape = numpy.broadcast_shapes(*(numpy.shape(part) for part in (start, *rates)))
         u, w = numpy.zeros(shape), numpy.broadcast_to(numpy.asarray(start, float), shape).copy()
@@ -124,7 +124,7 @@ class TwoFactor:
         return numpy.stack([u for u, _ in found]), numpy.stack([w for _, w in found])
 
     def advanced(self, u: Numbers, w: Numbers, dt: float, time: float = math.inf) -> tuple[Numbers, Numbers]:
-        """One step of the classical fourth order; it is of before the delay's end, or of after."""
+        """One step of the classical method of fourth order, entirely before or entirely after the end of the delay."""
         k1 = self.flow(u, w, time)
         k2 = self.flow(u + dt / 2 * k1[0], w + dt / 2 * k1[1], time)
         k3 = self.flow(u + dt / 2 * k2[0], w + dt / 2 * k2[1], time)
@@ -133,14 +133,14 @@ class TwoFactor:
         return u + du, w + dw
 
     def learning_time(self, start: ArrayLike, steps: int, stride: int = 1) -> Numbers:
-        """Steps until the loss is below two thirds of the plateau's; ∞ where it is not by then."""
+        """Steps until the loss is below two thirds of the plateau's; ∞ if this does not happen within `steps`."""
         below = self.loss(*self.course(start, steps, stride)) < learnt_below(self.places.chains)
         return numpy.where(below.any(0), below.argmax(0) * float(stride), math.inf)
 
     def threshold(self, steps: int, low: float = -4.0, high: float = 12.0, stride: int = 1) -> float:
-        """The start from which on x1 is learnt within so many steps, to 0.01; NaN if all starts learn it, or none.
+        """The least start from which x1 is learnt within `steps`, to 0.01; NaN if all starts learn it, or none.
 
-        A very strong start is no hindrance here: the least start that learns is what counts.
+        Whether very strong starts also learn is not checked.
         """
         while high - low > 0.01:
             starts = numpy.linspace(low, high, GRID)
@@ -151,9 +151,9 @@ class TwoFactor:
         return float(low + high) / 2
 
     def saddle(self) -> tuple[float, float]:
-        """(u, w) at which nothing moves, the least w at which the drift along the gain's rest turns from down to up.
+        """(u, w) at rest: the least w at which the drift of w, with the gain at rest, turns from negative to positive.
 
-        NaN where there is none.
+        NaN if there is none.
         """
         drift = lambda w: float(self.flow(self.at_rest(w), w)[1])  # noqa: E731
         scores = numpy.linspace(-8.0, 12.0, 10 * GRID)
@@ -168,7 +168,7 @@ class TwoFactor:
         return self.at_rest(low), low
 
     def at_rest(self, w: float) -> float:
-        """The gain at which the look-up grows as fast as it wears, by halving."""
+        """The gain at which growth and wear of the look-up balance, by bisection."""
         low, high = 0.0, 1e4
         while high - low > 1e-10 * (1 + low):
             middle = (low + high) / 2
@@ -177,13 +177,13 @@ class TwoFactor:
 
 
 def share(w: ArrayLike, visible: Sequence[int]) -> Numbers:
-    """p(w): the mean over positions that see so many others."""
+    """p(w), averaged over positions that see these numbers of positions."""
     odds = numpy.exp(numpy.asarray(w, float))
     return numpy.asarray(sum(odds / (odds + n - 1) for n in visible) / len(visible))
 
 
 def slope(w: ArrayLike, visible: Sequence[int]) -> Numbers:
-    """p'(w)."""
+    """The derivative p'(w)."""
     odds = numpy.exp(numpy.asarray(w, float))
     return numpy.asarray(sum(odds * (n - 1) / (odds + n - 1) ** 2 for n in visible) / len(visible))
 
@@ -194,7 +194,7 @@ def learnt_below(chains: int) -> float:
 
 
 def plateau_pull(chains: int) -> float:
-    """s on the plateau."""
+    """The pull s on the plateau."""
     return 2 * (chains - 1) / chains**2
 
 

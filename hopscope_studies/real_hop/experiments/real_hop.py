@@ -1,9 +1,9 @@
 """The circuit of a real model's hop, and why two hops fail (ours; after Wang et al., 2023, and Biran et al., 2024).
 
 Beyond Mușat, section 4, which asks models and does not open them, and section 8, which hopes that circuits of small
-models tell something of large ones. SmolLM2-135M is asked one hop of the equations about every chain of the same
-facts; the circuit is searched on half of the facts and judged on the other, for three seeds and in four more wordings.
-Then it is asked two hops.
+models tell something about large ones. SmolLM2-135M is asked for one hop of the equations about every chain of the same
+facts. The circuit is searched on half of the facts and judged on the other, for three seeds and in four more wordings.
+Then the model is asked for two hops.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from hopscope_studies.real_hop.measured import OneHop, TwoHops
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 700, "paper": 3000}
 SEEDS = {"quick": 2, "cpu": 3, "paper": 8}
-FULL = {"quick": 1, "cpu": 2, "paper": 8}  # seeds of which all is measured; of the others the circuit in nodes
+FULL = {"quick": 1, "cpu": 2, "paper": 8}  # seeds with all measurements; others have only the circuit of nodes
 COUNT = {"quick": 48, "cpu": 48, "paper": 128}
 WORDINGS = (("lives_with", "code"), ("kingdoms", "code"), ("equations", "few_shot"), ("equations", "raw"))
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What SmolLM2 is asked."""
+    """The runs of SmolLM2."""
     yield from asked("smollm2", scale)
 
 
 def asked(model: str, scale: str) -> Iterator[Work]:
-    """One hop over seeds, in other wordings, and two hops over two seeds or more; at `quick` what is written down."""
+    """One hop over seeds and in other wordings, and two hops over two seeds or more; at `quick` stored reports."""
     model, count = "made_up" if scale == "quick" else model, COUNT[scale]
-    fewer = 2 * count // 3  # where only the circuit is wanted
+    fewer = 2 * count // 3  # only the circuit is measured
     for seed in range(SEEDS[scale]):
         whole = seed < FULL[scale]
         yield OneHop(model, count=count if whole else fewer, seed=seed, brief=not whole)
@@ -47,7 +47,7 @@ def asked(model: str, scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number, node, place or edge of a report.
 
-    Columns: run, version, seed, model, formulation, layout, part, kind, name, other, step, value, low, high. In
-    `part` stands what a run is for: one hop, two hops, or one hop in another wording.
+    Columns: run, version, seed, model, formulation, layout, part, kind, name, other, step, value, low, high. `part` is
+    the purpose of a run: one hop, two hops, or one hop in another wording.
     """
     return table_of(runs)

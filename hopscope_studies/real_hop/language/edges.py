@@ -1,11 +1,11 @@
 """Edges between the places of a circuit: which output feeds whose query, key, value or MLP (path patching).
 
-All that is no place of the circuit writes what it wrote on the paired prompt. A place reads that stream, changed by
-those of its senders whose edge is kept (ACDC, Conmy et al., 2023; Goldowsky-Dill et al., 2023). As few places compute,
-a run costs a small share of the model's. Scores of edges are integrated gradients of their gates, from all shut to all
-open (Sundararajan et al., 2017), which is EAP-IG within the circuit: they add up to what the circuit does.
-Where a norm stands behind attention, heads of one layer and position share what they add together: each has what it
-changes once those before it have changed.
+Everything outside the circuit writes what it wrote on the paired prompt. A place reads that stream, changed by those of
+its senders whose edge is kept (ACDC, Conmy et al., 2023; Goldowsky-Dill et al., 2023). Because few places compute, a
+run costs a small share of the model's. Scores of edges are integrated gradients of their gates, from all shut to all
+open (Sundararajan et al., 2017), which is EAP-IG within the circuit. They add up to the effect of the circuit. If a
+norm follows attention, the effect of heads at one layer and position is not additive. Each head then gets the change
+that it makes after those before it have changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INPUT, LOGITS = "input", "logits"
 
 @dataclass(frozen=True)
 class Edge:
-    """From a place, or the input at one, to a place or the logits; `part` is what it feeds of a head: q, k or v."""
+    """From a place, or the input there, to a place or the logits; `part` is what it feeds in a head: q, k or v."""
 
     sender: str
     receiver: str
@@ -36,11 +36,11 @@ class Edge:
 
 
 class Between:
-    """A circuit's places and what may flow between them.
+    """A circuit's places and the possible edges between them.
 
     Args:
         machine: the model on asks.
-        places: of the circuit.
+        places: the places of the circuit.
     """
 
     def __init__(self, machine: Machine, places: Collection[str]):
@@ -65,7 +65,7 @@ class Between:
         return self.machine.asks.names.index(place.partition("@")[2])
 
     def into(self, receiver: str) -> list[Edge]:
-        """All edges that may lead to a place, or to the logits, which are read at the last position."""
+        """All possible edges to a place, or to the logits, which are read at the last position."""
         if receiver == LOGITS:
             last = self.machine.size - 1
             return [Edge(place, LOGITS) for place in self.places if self.position(place) == last]
@@ -80,7 +80,7 @@ class Between:
     # One run ---------------------------------------------------------------------------------------------------
 
     def logits(self, gates: Tensor) -> Tensor:
-        """The choices' logits with every edge open by some share; row choice."""
+        """The choices' logits with every edge open by its gate (0–1); row choice."""
         machine = self.machine
         way = machine.clean.streams[0] - machine.corrupt.streams[0]
         change = {one: way[:, self.position(one)] for one in self.inputs}
@@ -111,7 +111,7 @@ class Between:
         return machine.read_off(read(machine.corrupt.streams[-1][:, -1], LOGITS)[:, None])
 
     def behind(self, gates: Tensor, edges: Sequence[Edge], change: dict[str, Tensor], layer: int, part: str) -> Tensor:
-        """Keys or values of the suffix, computed anew where something arrives."""
+        """Keys or values of the suffix, recomputed where an edge arrives."""
         machine, known = self.machine, self.keys[layer][part == "v"]
         found = machine.corrupt.streams[layer]
         positions = sorted({self.position(edge.sender) for edge in edges})
@@ -127,7 +127,7 @@ class Between:
         return known.index_copy(2, index, new)
 
     def head(self, layer: int, number: int, position: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """What a head hands over at a position; row d_head."""
+        """A head's input to the output projection at a position; row d_head."""
         machine = self.machine
         shared = number * k.shape[1] // machine.n_heads  # query heads share keys and values
         query = machine.part(layer, "q", q[:, None], torch.tensor([position]))[:, number, 0]
@@ -142,7 +142,7 @@ class Between:
     # Scores and sets -------------------------------------------------------------------------------------------
 
     def scores(self, steps: int = STEPS) -> dict[Edge, float]:
-        """Integrated gradients of the metric by the edges' gates."""
+        """Integrated gradients of the metric with respect to the edges' gates."""
         total = torch.zeros(len(self.edges))
         for step in range(steps):
             with torch.enable_grad():
@@ -161,7 +161,7 @@ class Between:
 
 
 def on_the_way(ends: Collection[tuple[str, str]]) -> set[str]:
-    """The places on a way from an input to the logits, both ends included, by the senders and receivers of edges."""
+    """The places on a path from an input to the logits, both ends included, given the edges' ends."""
 
     def reached(start: set[str], steps: Collection[tuple[str, str]]) -> set[str]:
         found, new = set(start), set(start)

@@ -1,10 +1,10 @@
-"""A language model as a sum of nodes, run from the query on: what each node writes, and what is left without some.
+"""A language model as a sum of nodes, run from the query on: the output of each node, and the answer without some.
 
 A node is a head or an MLP (`a15.h7`, `m20`, as EAP-IG names them); at one token it is a place (`a15.h7@answer`). A node
-that is out of a circuit writes what it wrote on the paired prompt, which asks about another chain; one that is in
-computes from what it is now given (ACDC, Conmy et al., 2023). The query's embedding is always that of the prompt.
-Keys and values of the facts are the same in both prompts, and are kept. It serves models that are built like Llama
-(Llama, Qwen, SmolLM), and Gemma 3, which normalises what attention and MLPs add and lets most layers see a window only.
+outside a circuit writes what it wrote on the paired prompt, which asks about another chain. A node of the circuit
+computes from its current input (ACDC, Conmy et al., 2023). The query's embedding is always that of the prompt. Keys and
+values of the facts are the same in both prompts, and are cached. Models may be built like Llama (Llama, Qwen, SmolLM)
+or like Gemma 3, which normalises the outputs of attention and MLPs and in which most layers see only a window.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hopscope.core.settings import BadInput
 from hopscope.language.lens.attention import CLOSE, Lens
 from hopscope_studies.real_hop.language.asks import Asks
 
-Keep = Tensor  # layer position node, where the nodes of a layer are its heads and then its MLP; True is kept
+Keep = Tensor  # layer position node, the nodes of a layer being its heads and then its MLP; True: kept
 
 
 @dataclass(frozen=True)
 class Written:
-    """What nodes wrote on every row; lists are by layer.
+    """The outputs of nodes on every row; lists are by layer.
 
     Attributes:
-        streams: the residual stream before each layer, and behind the last; row position d_model.
-        z: what each head hands to the output projection; row position head d_head.
-        attention: what they add together; row position d_model.
-        mlp: what the MLP adds; row position d_model.
-        logits: of the choices at the last position; row choice.
+        streams: the residual stream before each layer, and after the last; row position d_model.
+        z: each head's input to the output projection; row position head d_head.
+        attention: the output of attention; row position d_model.
+        mlp: the output of the MLP; row position d_model.
+        logits: the choices' logits at the last position; row choice.
     """
 
     streams: list[Tensor]
@@ -41,7 +41,7 @@ class Written:
     logits: Tensor
 
     def at(self, rows: Tensor) -> Written:
-        """The same of other rows."""
+        """The same for other rows."""
         streams, z, attention, mlp = (
             [one[rows] for one in part] for part in (self.streams, self.z, self.attention, self.mlp)
         )
@@ -49,7 +49,7 @@ class Written:
 
 
 class Change:
-    """What is done to the heads of a model while it runs; this one does nothing."""
+    """A change to the heads of a model while it runs; this one does nothing."""
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
         """Attention weights over facts and suffix; row head query key."""
@@ -61,11 +61,11 @@ class Change:
 
 
 class Machine:
-    """A model on asks, node by node. Raises BadInput for a model that is built in another way.
+    """A model on asks, node by node. Raises BadInput for models of another architecture.
 
     Args:
         lens: the model.
-        asks: what it is asked.
+        asks: the questions.
     """
 
     def __init__(self, lens: Lens, asks: Asks):
@@ -79,7 +79,7 @@ class Machine:
         self.corrupt = self.clean.at(asks.other)
 
     def keep_facts(self) -> None:
-        """Keys and values of the tokens that all asks share, and the position codes of the others."""
+        """Cache keys and values of the tokens that all asks share, and position codes of the others."""
         asks, model = self.asks, self.lens.model
         cache = model(asks.prefix, use_cache=True, logits_to_keep=1).past_key_values
         self.facts = [
@@ -91,12 +91,12 @@ class Machine:
         self.codes = [self.lens.position_codes(layer, self.embedded, places) for layer in range(self.n_layers)]
 
     def padded(self, kept: Tensor) -> Tensor:
-        """Keys or values of all facts; a layer with a window keeps the last ones, for it hides the others."""
+        """Keys or values of all facts; a layer with a window has only the last ones, because it hides the others."""
         missing = self.asks.prefix.shape[1] - kept.shape[2]
         return torch.cat([kept.new_zeros(*kept.shape[:2], missing, kept.shape[3]), kept], 2)
 
     def check(self) -> None:
-        """Whether the sum of the nodes is the model."""
+        """Check that the sum of the nodes is the model."""
         some = self.asks.per_draw
         whole = self.lens.run(self.lens.embed(self.asks.ids[:some])).gather(1, self.asks.choices[:some])
         if float((whole - self.clean.logits[:some]).abs().max()) > CLOSE:
@@ -135,7 +135,7 @@ class Machine:
 
     @cached_property
     def masks(self) -> list[Tensor]:
-        """By layer: 0 where a position of the suffix sees another, else −∞; query key."""
+        """By layer: 0 if a position of the suffix sees another position, else −∞; query key."""
         end = self.asks.prefix.shape[1] + self.size
         distance = torch.arange(end - self.size, end)[:, None] - torch.arange(end)
         windows = [self.lens.window(layer) or end for layer in range(self.n_layers)]
@@ -148,18 +148,19 @@ class Machine:
         return (pattern @ v).transpose(1, 2)
 
     def heads(self, layer: int, stream: Tensor) -> Tensor:
-        """What each head hands over; row position head d_head."""
+        """Each head's input to the output projection; row position head d_head."""
         q, k, v = self.project(layer, stream)
         return self.mixed(layer, self.pattern(layer, q, k), v)
 
     def added(self, layer: int, z: Tensor) -> Tensor:
-        """What heads add to the stream."""
+        """The output of attention, which is added to the stream."""
         return self.lens.written(layer, z)
 
     def share(self, layer: int, head: int, before: Tensor, z: Tensor) -> Tensor:
-        """What a layer adds at one position where a head hands over `z` (row d_head), less what it added before.
+        """The change of a layer's attention output at one position if a head's input to the projection is `z` (row
+        d_head).
 
-        Without norms behind attention that is linear in `z`, whatever other heads (`before`: row head d_head) do.
+        Without norms after attention it is linear in `z`, independent of the other heads (`before`: row head d_head).
         """
         if not self.lens.norms_behind:
             columns = slice(head * z.shape[1], (head + 1) * z.shape[1])
@@ -170,18 +171,18 @@ class Machine:
         return now - then
 
     def mlp(self, layer: int, stream: Tensor) -> Tensor:
-        """What the MLP adds to the stream."""
+        """The output of the MLP, which is added to the stream."""
         return self.lens.mlp(layer, stream)
 
     def read_off(self, stream: Tensor) -> Tensor:
-        """The choices' logits, from the last position of the last stream; row choice."""
+        """The choices' logits, from the last position of the final stream; row choice."""
         last = self.lens.model.model.norm(stream[:, -1])
         return torch.einsum("rd,rcd->rc", last, self.lens.model.lm_head.weight[self.asks.choices])
 
     # Runs ------------------------------------------------------------------------------------------------------
 
     def write(self, embedded: Tensor, trace: bool = False, change: Change | None = None) -> Written:
-        """The model, as it is or changed, from an embedding of the suffix; with `trace`, nodes keep their slopes."""
+        """The outputs of the model, changed or not, on an embedding of the suffix; with `trace`, with gradients."""
         change = change or Change()
         streams, zs, attentions, mlps = [embedded], [], [], []
         for layer in range(self.n_layers):
@@ -208,7 +209,7 @@ class Machine:
 
     @torch.no_grad()
     def logits(self, keep: Keep) -> Tensor:
-        """The choices' logits where only some nodes compute, and all others write what the paired prompt had."""
+        """The choices' logits if only some nodes compute, and all others write what they wrote on the paired prompt."""
         keep = keep.expand(self.n_layers, self.size, self.n_heads + 1)
         start = next((layer for layer in range(self.n_layers) if not keep[layer].all()), self.n_layers)
         stream = self.clean.streams[start]
@@ -218,14 +219,14 @@ class Machine:
         return self.read_off(stream)
 
     def attention_with(self, layer: int, stream: Tensor, keep: Tensor) -> Tensor:
-        """What a layer's heads add, of which some compute."""
+        """The output of a layer's attention in which only some heads compute."""
         if not keep.any():
             return self.corrupt.attention[layer]
         z = torch.where(keep[..., None], self.heads(layer, stream), self.corrupt.z[layer])
         return self.added(layer, z)
 
     def mlp_with(self, layer: int, stream: Tensor, keep: Tensor) -> Tensor:
-        """What an MLP adds that computes at some positions."""
+        """The output of an MLP that computes only at some positions."""
         if not keep.any():
             return self.corrupt.mlp[layer]
         out = self.corrupt.mlp[layer].clone()
@@ -233,5 +234,5 @@ class Machine:
         return out
 
     def nothing(self) -> Keep:
-        """No node kept."""
+        """A mask that keeps no node."""
         return torch.zeros(self.n_layers, self.size, self.n_heads + 1, dtype=torch.bool)

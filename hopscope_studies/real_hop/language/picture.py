@@ -1,7 +1,7 @@
-"""The circuit of a language model's hop: places by token and layer, the edges between them, and what looks at facts.
+"""The circuit of a language model's hop: places by token and layer, edges between them, and attention to facts.
 
-Time runs to the right, from the token that is asked about to the answer; layers run upward, those without a place left
-out. Layers and heads count from 0.
+Time runs to the right, from the token that is asked about to the answer. Layers run upward, and layers without a place
+are left out. Layers and heads count from 0.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from hopscope_studies.real_hop.language.portrait import looked_at
 INTO = {"q": (PALETTE[0], "into a query"), "k": (PALETTE[2], "into a key"), "v": (PALETTE[1], "into a value")}
 STREAM = ("#999999", "into an MLP or the logits")
 LOOKS = PALETTE[3]
-WIDE, HIGH, BEHIND = 1.0, 1.0, 0.35  # of a place; by how much an MLP is above the heads of its layer
+WIDE, HIGH, BEHIND = 1.0, 1.0, 0.35  # size of a place; height of an MLP above the heads of its layer
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is drawn.
+    """The content of the picture.
 
     Attributes:
-        places: such as `a15.h7@query` and `m0@query`.
+        places: places such as `a15.h7@query` and `m0@query`.
         edges: sender, receiver, part (q, k, v or empty) and score.
-        tokens: of the question by the positions' names, in order, as they are to be read.
-        looks: of a place, attention to the fact that is asked about; what is drawn as seen in the facts.
-        facts: as they stand before the question.
+        tokens: the question's tokens as text, in order, by the names of their positions.
+        looks: a place's attention to the fact that is asked about, drawn as a line to the facts.
+        facts: the text of the facts before the question.
     """
 
     places: Sequence[str]
@@ -42,7 +42,7 @@ class Shown:
     facts: str = ""
 
     def on_the_way(self) -> Shown:
-        """Without what is on no way from the query's embedding to the logits."""
+        """The same without places that are on no path from the query's embedding to the logits."""
         way = on_the_way([edge[:2] for edge in self.edges])
         return replace(
             self,
@@ -75,7 +75,7 @@ def name_of(place: str) -> str:
 
 
 def draw_hop(ax: Axes, shown: Shown) -> None:
-    """A circuit onto axes."""
+    """Draw a circuit on axes."""
     where, columns, levels = spots(shown)
     top = max(levels.values(), default=0) + 1.0
     last = next(reversed(shown.tokens))
@@ -107,7 +107,7 @@ def draw_hop(ax: Axes, shown: Shown) -> None:
 
 
 def spots(shown: Shown) -> tuple[dict[str, tuple[float, float]], dict[str, float], dict[int, float]]:
-    """Where places stand, where tokens do (only those at which something does), and at what height layers do."""
+    """The positions of places, of tokens with places, and the heights of layers."""
     layers = sorted({layer_of(place) for place in shown.places})
     levels = {layer: HIGH * level for level, layer in enumerate(layers)}
     ends = {edge[0].partition("@")[2] for edge in shown.edges} | {place.partition("@")[2] for place in shown.places}
@@ -123,20 +123,20 @@ def spots(shown: Shown) -> tuple[dict[str, tuple[float, float]], dict[str, float
         for level, layer in enumerate(layers):
             row = in_row(shown, name, layer)
             for i, place in enumerate(row):
-                aside = 0.14 * (1 if level % 2 else -1)  # so that arrows up a column can be told apart
-                above = 0.0 if place.startswith("a") else BEHIND  # an MLP reads what its layer's heads write
+                aside = 0.14 * (1 if level % 2 else -1)  # so that arrows within a column can be distinguished
+                above = 0.0 if place.startswith("a") else BEHIND  # an MLP reads the output of its layer's heads
                 where[place] = (columns[name] + WIDE * (i - (len(row) - 1) / 2) + aside, levels[layer] + above)
     return where, columns, levels
 
 
 def in_row(shown: Shown, name: str, layer: int) -> list[str]:
-    """The places at a token in a layer, the MLP last."""
+    """The places at one token in one layer, the MLP last."""
     here = [place for place in shown.places if place.partition("@")[2] == name and layer_of(place) == layer]
     return sorted(here, key=lambda place: (not place.startswith("a"), place))
 
 
 def draw_place(ax: Axes, place: str, x: float, y: float, shown: Shown) -> None:
-    """A box with a place's name; heads blue, MLPs grey, ends bare."""
+    """A box with a place's name: blue for heads, grey for MLPs, none for inputs and logits."""
     if place == "logits" or place.startswith("input@"):
         word = "answer" if place == "logits" else "embedding"
         ax.text(x, y, word, ha="center", va="center", fontsize=8, style="italic", zorder=3)
@@ -148,7 +148,7 @@ def draw_place(ax: Axes, place: str, x: float, y: float, shown: Shown) -> None:
 
 
 def draw_edges(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]]) -> None:
-    """An arrow per edge, the wider the more it is worth."""
+    """An arrow per edge, wider for higher scores."""
     most = max((abs(edge[3]) for edge in shown.edges), default=1.0) or 1.0
     for sender, receiver, part, score in shown.edges:
         ink = INTO[part][0] if part else STREAM[0]
@@ -167,7 +167,7 @@ def draw_edges(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]])
 
 
 def draw_facts(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]]) -> None:
-    """The facts on the left, and dotted lines to the heads that look at them."""
+    """The facts at the left, and dotted lines to the heads that attend to them."""
     if not shown.facts:
         return
     ax.text(-1.75, -1.7, shown.facts, ha="center", va="bottom", family="monospace", fontsize=12, zorder=3)
@@ -185,7 +185,7 @@ def draw_facts(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]])
 
 
 def shown(report: Mapping[str, Any]) -> Shown:
-    """What the picture shows of a report."""
+    """The content of the picture of a report."""
     asks, edges = report["asks"], [(*edge["ends"], edge["score"]) for edge in report["edges"]]
     return Shown(
         [one["place"] for one in report["places"]],

@@ -1,4 +1,4 @@
-"""A circuit in words: where its heads look, by role, and what they pass on."""
+"""A circuit in words: what its heads attend to, by role, and what they pass on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hopscope_studies.real_hop.language.edges import LOGITS, Edge, on_the_way
 from hopscope_studies.real_hop.language.machine import Machine
 from hopscope_studies.real_hop.language.trial import is_head, where
 
-#: Attention that is worth a word (ours): by how much more is on the asked chain's fact than on the paired one's; or on
-#: an earlier token of the question.
+#: Least attention that is mentioned (ours): to the asked chain's fact beyond that to the paired one's; and to an
+#: earlier #: token of the question.
 TELLING = 0.04
 SEEN = 0.1
 WORDS = {
@@ -34,12 +34,12 @@ def called(unit: str) -> str:
 
 
 def portraits(machine: Machine, places: Sequence[str]) -> list[dict[str, Any]]:
-    """Of every place its name in words and, of a head, where it looks: on average over all rows."""
+    """The name of every place in words and, for heads, what they attend to on average over all rows."""
     return [portrait(machine, place) for place in places]
 
 
 def portrait(machine: Machine, place: str) -> dict[str, Any]:
-    """Attention of one place to the facts by role, to the asked chain's and the paired one's, and to the question."""
+    """The attention of one place to the facts of the asked and the paired chain, by role, and to the question."""
     about: dict[str, Any] = {"place": place, "name": called(place)}
     if not is_head(place):
         return about
@@ -68,7 +68,7 @@ def roles(machine: Machine) -> list[str]:
 
 
 def rows(machine: Machine, attention: Tensor, role: str) -> list[tuple[float, float]]:
-    """Of every row attention to a role of the chain that is asked about, and of the paired row's."""
+    """For every row, attention to a role of the chain that it asks about, and of the paired row's chain."""
     asks, found = machine.asks, []
     chains = [next(chain for name, chain, _ in held if name == "answer") for held in asks.held]
     for row, held in enumerate(asks.held):
@@ -81,7 +81,7 @@ def rows(machine: Machine, attention: Tensor, role: str) -> list[tuple[float, fl
 
 
 def looks(to_facts: list[dict[str, Any]], to_ask: list[dict[str, Any]]) -> str:
-    """Where a head looks, in words; empty where nothing stands out."""
+    """What a head attends to, in words; empty if nothing stands out."""
     said = []
     best = max(to_facts, key=more)
     if more(best) >= TELLING:
@@ -95,18 +95,18 @@ def looks(to_facts: list[dict[str, Any]], to_ask: list[dict[str, Any]]) -> str:
 
 
 def looked_at(about: dict[str, Any]) -> tuple[str, float | None]:
-    """The facts' role that a place looks at because it is asked about, and how much; none where nothing stands out."""
+    """The role of the asked fact that a place attends to, and how much; none if nothing stands out."""
     best = max(about.get("to_facts", ()), key=more, default=None)
     return ("", None) if best is None or more(best) < TELLING else (best["role"], float(best["asked"]))
 
 
 def more(seen: dict[str, Any]) -> float:
-    """By how much the fact that is asked about is looked at more than the paired one."""
+    """By how much attention to the asked fact exceeds that to the paired one."""
     return float(seen["asked"] - seen["paired"])
 
 
 def looks_up(about: dict[str, Any]) -> bool:
-    """Whether a place is a head at the answer that looks at the right value more than at the paired question's."""
+    """Whether a place is a head at the answer that attends to the right value more than to the paired question's."""
     if not about["place"].endswith("@answer") or "to_facts" not in about:
         return False
     values = [seen for seen in about["to_facts"] if seen["role"].startswith("value")]
@@ -114,7 +114,7 @@ def looks_up(about: dict[str, Any]) -> bool:
 
 
 def in_words(report: dict[str, Any], tokens: dict[str, str]) -> list[str]:
-    """The circuit from the query to the answer, a sentence for each place on the way; tokens are by names."""
+    """The circuit from the query to the answer, a sentence for each place on the way, with tokens by name."""
     edges = [Edge(*edge["ends"]) for edge in report["edges"]]
     way = on_the_way([(edge.sender, edge.receiver) for edge in edges])
     edges = [edge for edge in edges if {edge.sender, edge.receiver} <= way]

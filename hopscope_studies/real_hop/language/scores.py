@@ -1,8 +1,8 @@
-"""What every node is worth at every token, guessed from gradients: attribution patching, EAP and EAP-IG of nodes.
+"""The effect of every node at every token, estimated from gradients: attribution patching, EAP and EAP-IG of nodes.
 
-A node's score is the first-order guess of what the metric loses if the node writes what it wrote on the paired prompt,
-(now − paired) · ∂metric/∂node: attribution patching (Nanda, 2023), of which EAP (Syed et al., 2023) is the form for
-edges. EAP-IG (Hanna et al., 2024) takes the slope's mean while the input goes from the paired prompt's to its own.
+A node's score estimates to first order what the metric loses if the node writes what it wrote on the paired prompt,
+(now − paired) · ∂metric/∂node. This is attribution patching (Nanda, 2023), and EAP (Syed et al., 2023) is its form for
+edges. EAP-IG (Hanna et al., 2024) averages the gradient while the input goes from the paired prompt's to its own.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from torch import Tensor
 
 from hopscope_studies.real_hop.language.machine import Machine
 
-STEPS = 5  # of EAP-IG, as its authors take by default
+STEPS = 5  # steps of EAP-IG, its authors' default
 
 
 def eap(machine: Machine) -> Tensor:
-    """Scores from one pass forward and one back, in nats; layer position node, the MLP of a layer behind its heads."""
+    """Scores from one forward and one backward pass, in nats; layer position node, a layer's MLP after its heads."""
     return scores(machine, [1.0])
 
 
 def eap_ig(machine: Machine, steps: int = STEPS) -> Tensor:
-    """Scores whose slopes are averaged over the middles of equal steps from the paired input to the prompt's own."""
+    """Scores with gradients averaged over the midpoints of equal steps from the paired input to the prompt's own."""
     return scores(machine, [(step + 0.5) / steps for step in range(steps)])
 
 
 def scores(machine: Machine, shares: list[float]) -> Tensor:
-    """(now − paired) · mean slope, with the slopes at some shares of the way from the paired input."""
+    """(now − paired) · mean gradient, with gradients at some shares of the way from the paired input."""
     now, paired, asks = machine.clean, machine.corrupt, machine.asks
     total = torch.zeros(machine.n_layers, machine.size, machine.n_heads + 1)
     for share in shares:
@@ -42,5 +42,5 @@ def scores(machine: Machine, shares: list[float]) -> Tensor:
 
 
 def slope(tensor: Tensor) -> Tensor:
-    """A tensor's gradient, zero where the metric does not depend on it."""
+    """A tensor's gradient; zero if the metric does not depend on it."""
     return torch.zeros_like(tensor) if tensor.grad is None else tensor.grad

@@ -1,8 +1,8 @@
-"""Circuits of nodes: ours, ACDC's, those of attribution and of chance, all of one unit and one metric.
+"""Circuits of nodes: ours, ACDC's, by attribution and by chance, all of the same unit and with the same metric.
 
-Ours begins with the shortest beginning of EAP-IG's ranking that keeps the answer, found by doubling and halving; then,
-the least needed first, whatever the rest can do without is left out by exact test. What is found so is a set that
-suffices and of which, at the time it was tried, nothing could be spared; it need not be the only one.
+Ours starts with the shortest prefix of EAP-IG's ranking that keeps the answer, found by doubling and bisection. Then
+nodes are tested exactly, the least important first, and each one that the rest does not need is left out. The result is
+a set that suffices and from which, when it was tested, no node could be left out. It need not be the only such set.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import torch
 from hopscope.circuits.search import walk
 from hopscope_studies.real_hop.language.trial import Trial, Units, is_head, nodes
 
-#: Share of the metric that must be kept on the draws of the search (ours). What is chosen on some draws does worse on
-#: others, so that more is asked here than is hoped for there.
+#: Share of the metric that must be kept on the draws of the search (ours). A set that is chosen on some draws does
+#: worse #: on others, so more is asked here than in the claims.
 LEVEL = 1.0
 #: ACDC's τ as a share of the metric's gap (ours).
 THRESHOLDS = (0.01,)
 
 
 def shortest(order: Sequence[str], passes: Callable[[Collection[str]], bool]) -> int:
-    """Length of a beginning that passes while the next shorter that was tried does not; all, if none passes."""
+    """The length of a prefix that passes although the next shorter one that was tried does not; all, if none passes."""
     low, high = 0, min(8, len(order))
     while high < len(order) and not passes(order[:high]):
         low, high = high, min(2 * high, len(order))
@@ -33,7 +33,7 @@ def shortest(order: Sequence[str], passes: Callable[[Collection[str]], bool]) ->
 
 
 def pruned(order: Sequence[str], passes: Callable[[Collection[str]], bool]) -> list[str]:
-    """What is left of a passing set if, from its end, whatever can be spared is."""
+    """A passing set without the units that can be left out, tried one by one from its end."""
     kept = list(order)
     for unit in reversed(order):
         rest = [one for one in kept if one != unit]
@@ -43,7 +43,7 @@ def pruned(order: Sequence[str], passes: Callable[[Collection[str]], bool]) -> l
 
 
 def found(trial: Trial, order: Sequence[str], level: float = LEVEL) -> list[str]:
-    """A small set that keeps the metric, the most needed first by the order that was given."""
+    """A small set that keeps the metric, in the given order, the most important first."""
 
     def passes(units: Collection[str]) -> bool:
         return trial.kept(units) >= level
@@ -52,7 +52,7 @@ def found(trial: Trial, order: Sequence[str], level: float = LEVEL) -> list[str]
 
 
 def acdc(trial: Trial, thresholds: Sequence[float] = THRESHOLDS) -> list[Units]:
-    """ACDC (Conmy et al., 2023) on nodes: from the last to the first, out goes what costs less than τ."""
+    """ACDC (Conmy et al., 2023) on nodes: from the last to the first, nodes that cost less than τ are removed."""
     every = frozenset(nodes(trial.machine))
     gap = float(trial.full.mean() - trial.empty.mean())
 
@@ -64,7 +64,7 @@ def acdc(trial: Trial, thresholds: Sequence[float] = THRESHOLDS) -> list[Units]:
 
 
 def random_like(trial: Trial, units: Collection[str], seed: int) -> list[str]:
-    """As many heads and as many MLPs, drawn evenly from all others."""
+    """As many heads and as many MLPs, drawn uniformly from all others."""
     generator = torch.Generator().manual_seed(seed)
     drawn = []
     for kind in (True, False):

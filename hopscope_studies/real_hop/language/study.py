@@ -1,7 +1,7 @@
-"""The circuit of one hop in a language model, as `hopscope lm heads --circuit` finds, judges and tells it.
+"""The circuit of one hop in a language model, as found, judged and reported by `hopscope lm heads --circuit`.
 
-Half of the draws of facts serve the search: scores, the sets of all methods, and what is left out of them. The other
-half serves every number that is reported of a set.
+The search uses half of the draws of facts: for scores, for the sets of all methods, and for pruning. Every number that
+is reported about a set is from the other half.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from hopscope_studies.real_hop.language.search import LEVEL, THRESHOLDS, acdc, f
 from hopscope_studies.real_hop.language.trial import Trial, by_node, by_place, is_head, mask, ranked
 
 AGAINST = 5  # nodes that work against the answer
-FEW = 8  # draws of the search on which ACDC walks, and edges are chosen: hundreds of tests each
-SIZES = (4, 8, 16, 32, 64, 128)  # of the curves of rankings
+FEW = 8  # draws of the search for ACDC and for edges, which take hundreds of tests each
+SIZES = (4, 8, 16, 32, 64, 128)  # sizes on the curves of rankings
 
 
 @dataclass(frozen=True)
 class CircuitStudy(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     count: int = setting(
         48, "draws of facts, each asked about every chain; half to search, half to judge", low=8, high=2000
@@ -52,7 +52,7 @@ class CircuitStudy(Settings):
 def circuit_study(
     opened: Opened, formulation: Formulation, layout: Layout, settings: CircuitStudy, watch: Watch
 ) -> dict[str, Any]:
-    """Find the circuit, judge it beside the baselines, and tell it; what circuit.json holds.
+    """Find the circuit, compare it with the baselines, and report it, as in circuit.json.
 
     Raises BadInput for a model or questions that do not fit.
     """
@@ -97,7 +97,7 @@ def circuit_study(
 
 
 def answers(judge: Trial, chance: float) -> dict[str, Any]:
-    """How well the model answers: the metric, with the question and without; accuracy among the acceptable answers."""
+    """The model's answers: the metric, with the question and without; and accuracy among the acceptable answers."""
     asks = judge.machine.asks
     right = judge.machine.clean.logits.argmax(1) == asks.right
     low, high = wilson(int(right.sum()), len(right))
@@ -115,10 +115,10 @@ class Found:
 
     Attributes:
         search: the draws for choosing.
-        few: some of them, for what takes hundreds of tests.
+        few: some of them, for methods with hundreds of tests.
         judge: the draws for reporting.
-        settings: how much is measured.
-        watch: told in words what is being done.
+        settings: the extent of the measurements.
+        watch: is told in words about progress.
     """
 
     search: Trial
@@ -128,7 +128,7 @@ class Found:
     watch: Watch
 
     def in_brief(self) -> dict[str, Any]:
-        """The circuit, judged beside random sets of its size."""
+        """The circuit, compared with random sets of its size."""
         self.watch("EAP-IG of all nodes")
         self.by_token = eap_ig(self.search.machine)
         self.order = ranked(self.scores)
@@ -177,7 +177,7 @@ class Found:
         return {**told, "words": in_words(told, dict(zip(names, tokens, strict=True)))}
 
     def changes(self, report: dict[str, Any]) -> dict[str, Any]:
-        """What the model would have to change: lookups perfect, the circuit louder, what works against it quieter."""
+        """The changes: perfect lookups, the circuit scaled up, and nodes against the answer scaled down."""
         self.watch("heads made perfect, and turned up or down")
         places = report["places"]
         lookups = [one["place"].partition("@")[0] for one in places if looks_up(one)]
@@ -191,20 +191,20 @@ class Found:
         }
 
     def accuracy(self, units: Collection[str]) -> float:
-        """Right answers with some units alone."""
+        """The accuracy with some units alone."""
         machine = self.judge.machine
         logits = machine.logits(mask(machine, units))
         return float((logits.argmax(1) == machine.asks.right).float().mean())
 
     def each(self, circuit: Sequence[str]) -> list[dict[str, Any]]:
-        """What the circuit keeps without each of its nodes."""
+        """The share that the circuit keeps without each of its nodes."""
         rest = {node: [unit for unit in circuit if unit != node] for node in circuit}
         return [
             {"node": node, "circuit_without": self.judge.interval(self.judge.keeping(rest[node]))} for node in circuit
         ]
 
     def table(self, circuit: Sequence[str], scores: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
-        """Our circuit, ACDC's, and as many nodes, the first by attribution; searched and judged on the same draws."""
+        """Our circuit, ACDC's, and as many nodes by attribution, all searched and judged on the same draws."""
         self.watch("ACDC on the same draws")
         sets: list[tuple[str, Collection[str]]] = [("ours", circuit)]
         sets += [
@@ -222,12 +222,12 @@ class Found:
         return rows
 
     def curve(self, order: Sequence[str]) -> list[dict[str, Any]]:
-        """What the first so many nodes of a ranking keep."""
+        """The share that the first nodes of a ranking keep, by their number."""
         sizes = [size for size in SIZES if size < len(order)]
         return [{"size": size, **self.judge.interval(self.judge.keeping(order[:size]))} for size in sizes]
 
     def edges(self, places: Sequence[str]) -> tuple[list[Edge], dict[Edge, float], list[float]]:
-        """Edges between the places that together keep the answer, all scores, and what random sets of as many keep."""
+        """Edges between the places that together keep the answer, all scores, and shares of random sets of edges."""
         self.watch("edges between them")
         between = Between(self.few.machine, places)
         scores = between.scores()
@@ -247,7 +247,7 @@ class Found:
         return [names[name] for name in kept], scores, random
 
     def edge_share(self, places: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
-        """What the edges keep; and what is lost of the circuit's own answer without them, all others open."""
+        """The share that the edges keep, and the share that all other edges keep."""
         between = Between(self.judge.machine, places)
         rest = [edge for edge in between.edges if edge not in edges]
         values = [self.judge.interval(self.judge.metric(between.keeping(chosen))) for chosen in (edges, rest)]

@@ -1,8 +1,8 @@
-"""How much of the answer some units keep, or how much is lost without them: numbers with intervals over draws of facts.
+"""How much of the answer some units keep, and how much is lost without them, with intervals over draws of facts.
 
-Units are nodes, `a15.h7` and `m20`, or places, `a15.h7@answer`. Everything is a share of the metric's gap: from no node
-computing on the prompt's own input to all of them (faithfulness; Wang et al., 2023). Above 1 a set does better than
-the model, for some nodes work against the answer.
+Units are nodes, `a15.h7` and `m20`, or places, `a15.h7@answer`. Numbers are shares of the metric's gap between no node
+computing on the prompt's own input and all nodes (faithfulness; Wang et al., 2023). Above 1 a set does better than the
+model, because some nodes work against the answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Units = frozenset[str]
 
 
 def node_name(layer: int, number: int, n_heads: int) -> str:
-    """`a15.h7`; behind the heads of a layer is its MLP, `m15`."""
+    """`a15.h7`; the MLP of a layer, `m15`, follows its heads."""
     return f"m{layer}" if number == n_heads else f"a{layer}.h{number}"
 
 
@@ -37,7 +37,7 @@ def nodes(machine: Machine) -> list[str]:
 
 
 def where(unit: str, machine: Machine) -> tuple[int, slice | int, int]:
-    """A unit's layer, position (all of them for a node) and number in the layer."""
+    """A unit's layer, position (all positions for a node) and number in the layer."""
     node, _, place = unit.partition("@")
     layer, _, head = node[1:].partition(".h")
     position = machine.asks.names.index(place) if place else slice(None)
@@ -49,7 +49,7 @@ def is_head(unit: str) -> bool:
 
 
 def mask(machine: Machine, units: Iterable[str]) -> Keep:
-    """Some units kept."""
+    """A mask that keeps some units."""
     keep = machine.nothing()
     for unit in units:
         keep[where(unit, machine)] = True
@@ -57,47 +57,47 @@ def mask(machine: Machine, units: Iterable[str]) -> Keep:
 
 
 def by_node(machine: Machine, scores: Tensor) -> dict[str, float]:
-    """Scores summed over the tokens; by node."""
+    """Scores summed over tokens, by node."""
     return dict(zip(nodes(machine), scores.sum(1).flatten().tolist(), strict=True))
 
 
 def by_place(machine: Machine, scores: Tensor, of: Collection[str]) -> dict[str, float]:
-    """Scores of some nodes at every token."""
+    """The scores of some nodes at every token."""
     return {
         f"{node}@{name}": float(scores[where(f"{node}@{name}", machine)]) for node in of for name in machine.asks.names
     }
 
 
 def ranked(scores: dict[str, float]) -> list[str]:
-    """The most needed first."""
+    """The units by decreasing score."""
     return sorted(scores, key=lambda unit: (-scores[unit], unit))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A model on draws of facts, against which sets of units are held.
+    """A model on draws of facts, for tests of sets of units.
 
     Attributes:
         machine: the model on the asks.
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
     """
 
     machine: Machine
     seed: int = 0
 
     def metric(self, logits: Tensor) -> Tensor:
-        """The logit difference; draw."""
+        """The metric, a logit difference; draw."""
         asks = self.machine.asks
         return asks.by_draw(asks.difference(logits))
 
     @cached_property
     def full(self) -> Tensor:
-        """Of the model as it is."""
+        """The metric of the whole model."""
         return self.metric(self.machine.clean.logits)
 
     @cached_property
     def empty(self) -> Tensor:
-        """With no node computing."""
+        """The metric if no node computes."""
         return self.metric(self.machine.logits(self.machine.nothing()))
 
     def keeping(self, units: Iterable[str]) -> Tensor:
@@ -113,11 +113,11 @@ class Trial:
         return float((values.mean() - self.empty.mean()) / (self.full.mean() - self.empty.mean()))
 
     def kept(self, units: Iterable[str]) -> float:
-        """Faithfulness of a set."""
+        """The faithfulness of a set."""
         return self.share(self.keeping(units))
 
     def interval(self, values: Tensor) -> dict[str, float]:
-        """A share with 95 % of it under resampling of the draws."""
+        """A share with its 95 % interval under resampling of the draws."""
         generator = torch.Generator().manual_seed(self.seed)
         rows = torch.randint(len(values), (DRAWS, len(values)), generator=generator)
         some, none, whole = (one[rows].mean(1) for one in (values, self.empty, self.full))

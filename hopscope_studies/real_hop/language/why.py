@@ -1,12 +1,12 @@
-"""Why a model does not do two hops: is the first hop's answer there, is it there in time, and would it be read?
+"""Why a model does not do two hops: is the first hop's answer at the query, is it in time, and would it be read?
 
 Four measurements on the same facts (Biran et al., 2024, "Hopping too late", whose back-patching is the last):
 
-- *There*: probes and the logit lens (nostalgebraist, 2020) for x_1 and for the answer, layer by layer.
-- *In time*: x_1's own stream, from a prompt that asks about x_1, handed in at the query before each layer. Up to some
-  layer the model goes on to the right answer. That layer is the deadline for the first hop.
-- *Read*: back-patching: what stands at the query after some layer is put in again before an earlier one, so that the
-  layers between are run twice.
+- *At the query*: probes and the logit lens (nostalgebraist, 2020) for x_1 and for the answer, layer by layer.
+- *In time*: x_1's own stream, from a prompt that asks about x_1, is patched in at the query before each layer. Up to
+some   layer the model then gives the right answer. That layer is the deadline for the first hop.
+- *Read*: back-patching, in which the stream at the query after some layer is put in again before an earlier one, so
+that   the layers between are run twice.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from hopscope.language.readings.base import Watch
 from hopscope_studies.real_hop.language.asks import Asks, asks_of
 from hopscope_studies.real_hop.language.machine import Machine
 
-RIDGE = 1.0  # times the mean variance of a feature
-POINTS = 15  # layers at most at which something is handed in
-GRID = 8  # layers of back-patching, either way
-CONTROLS = 10  # random sources of back-patching; shufflings of the probes' labels
+RIDGE = 1.0  # ridge strength, relative to the mean variance of a feature
+POINTS = 15  # most layers at which something is patched in
+GRID = 8  # layers of back-patching, as sources and as targets
+CONTROLS = 10  # random sources of back-patching, and shufflings of the probes' labels
 
 
 @dataclass(frozen=True)
 class WhyStudy(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     count: int = setting(
         48, "draws of facts, each asked about every chain; half to choose on, half to judge", low=8, high=2000
@@ -49,10 +49,10 @@ class Two:
     """The same facts asked about x_0, two hops from the answer, and about x_1, one hop from it.
 
     Attributes:
-        far: the model on the former.
-        near: on the latter; row by row the same chain.
-        bridge: of every row the tokens that x_1 may be, as a value in the facts writes it; row candidate.
-        which: number of the right one; row.
+        far: the model on the former questions.
+        near: the model on the latter; each row has the same chain.
+        bridge: the tokens that x_1 may be, as values in the facts; row candidate.
+        which: the index of the right one; row.
     """
 
     far: Machine
@@ -62,7 +62,7 @@ class Two:
 
 
 def two_of(lens: Lens, far: Asks, near: Asks) -> Two:
-    """Both sets of asks. Raises BadInput where they are not of one shape."""
+    """Both sets of asks. Raises BadInput if their shapes differ."""
     if far.suffix.shape != near.suffix.shape or not torch.equal(far.prefix, near.prefix):
         raise BadInput("questions about x_0 and about x_1 differ in length in this model; choose equations")
     ids = far.ids
@@ -83,7 +83,7 @@ def asked_of(held: Sequence[tuple[str, int, int]]) -> int:
 
 
 def why(opened: Opened, formulation: Formulation, layout: Layout, settings: WhyStudy, watch: Watch) -> dict[str, Any]:
-    """All measurements, as circuit.json holds them. Raises BadInput for a model or questions that do not fit."""
+    """All measurements, as in circuit.json. Raises BadInput for a model or questions that do not fit."""
     lens, half = Lens(opened), settings.count // 2
     watch(f"writing {settings.count} draws of facts, asked about x_0 and about x_1")
     far, near = (asks_of(lens.tokenizer, formulation, layout, settings.seed, settings.count, step) for step in (0, 1))
@@ -102,7 +102,7 @@ def why(opened: Opened, formulation: Formulation, layout: Layout, settings: WhyS
 
 
 def answered(machine: Machine, logits: Tensor | None = None) -> dict[str, Any]:
-    """The metric, and how many answers are right."""
+    """The metric and the accuracy."""
     asks, logits = machine.asks, machine.clean.logits if logits is None else logits
     right = asks.by_draw((logits.argmax(1) == asks.right).float())
     return {"metric": estimate(asks.by_draw(asks.difference(logits))), "accuracy": estimate(right)}
@@ -112,7 +112,7 @@ def answered(machine: Machine, logits: Tensor | None = None) -> dict[str, Any]:
 
 
 def lens_rows(two: Two) -> list[dict[str, Any]]:
-    """After every layer, at every token: the logit of x_1, and of the answer, less the mean of the other candidates."""
+    """After every layer, at every token: the logit of x_1, and of the answer, minus the other candidates' mean."""
     machine, rows = two.far, []
     model = machine.lens.model
     aims = {"x_1": (two.bridge, two.which), "answer": (machine.asks.choices, machine.asks.right)}
@@ -130,9 +130,9 @@ def lens_rows(two: Two) -> list[dict[str, Any]]:
 
 
 def probe_rows(train: Two, test: Two, seed: int) -> list[dict[str, Any]]:
-    """Accuracy of ridge probes for x_1 and for the answer, at query and answer; and with shuffled labels.
+    """The accuracy of ridge probes for x_1 and for the answer, at query and answer; and with shuffled labels.
 
-    Classes are tokens, so that what a probe knows holds in all facts.
+    Classes are tokens, so a probe can generalise over facts.
     """
     rows = []
     first, last = 0, train.far.size - 1
@@ -154,14 +154,14 @@ def probe_rows(train: Two, test: Two, seed: int) -> list[dict[str, Any]]:
 
 
 def classes(two: Two, what: str) -> Tensor:
-    """The token of x_1, or of the answer, on every row."""
+    """The token of x_1, or of the answer, for every row."""
     if what == "x_1":
         return two.bridge.gather(1, two.which[:, None])[:, 0]
     return two.far.asks.choices.gather(1, two.far.asks.right[:, None])[:, 0]
 
 
 def ridge(x: Tensor, labels: Tensor, new: Tensor) -> Tensor:
-    """Labels for new rows, by ridge regression onto one-hot classes, in its dual form: rows are fewer than features."""
+    """Labels of new rows by ridge regression onto one-hot classes, in the dual form, because rows are few."""
     names = labels.unique()
     y = (labels[:, None] == names).float()
     centre, middle = x.mean(0), y.mean(0)
@@ -175,7 +175,7 @@ def ridge(x: Tensor, labels: Tensor, new: Tensor) -> Tensor:
 
 
 def handed_in(two: Two) -> list[dict[str, Any]]:
-    """The answers if before some layer the stream at the query is that of the question about x_1."""
+    """The answers if, before some layer, the stream at the query is replaced by that of the question about x_1."""
     rows = []
     for layer in range(0, two.far.n_layers, -(-two.far.n_layers // POINTS)):
         stream = two.far.clean.streams[layer].clone()
@@ -188,7 +188,7 @@ def handed_in(two: Two) -> list[dict[str, Any]]:
 
 
 def back_patching(choose: Two, judge: Two, seed: int, watch: Watch) -> dict[str, Any]:
-    """The best pair of layers on one half of the facts, judged on the other; beside streams of other facts."""
+    """The best pair of layers on one half of the facts, judged on the other, against streams of other facts."""
     n, step = choose.far.n_layers, -(-choose.far.n_layers // GRID)
     cells = []
     for to in range(0, 2 * n // 3, step):
@@ -212,7 +212,7 @@ def back_patching(choose: Two, judge: Two, seed: int, watch: Watch) -> dict[str,
 
 
 def patched_back(machine: Machine, source: int, to: int, rows: Tensor) -> Tensor:
-    """The choices' logits if the query's stream before layer `to` is what it was, of some rows, before a later one."""
+    """The choices' logits if the query's stream before layer `to` is replaced by some rows' before a later layer."""
     stream = machine.clean.streams[to].clone()
     stream[:, 0] = machine.clean.streams[source][rows, 0]
     return machine.onward(stream, to)

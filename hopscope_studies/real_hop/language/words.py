@@ -1,4 +1,4 @@
-"""What `hopscope lm heads --circuit` tells people of a language model's hop, line by line."""
+"""The text report of `hopscope lm heads --circuit`, line by line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """The report for people."""
+    """The report as text."""
     answers, accuracy = report["answers"], report["answers"]["accuracy"]
     yield (
         f"{report['model']}: {accuracy['mean']:.3f} right ({accuracy['low']:.3f} to {accuracy['high']:.3f}), chance "

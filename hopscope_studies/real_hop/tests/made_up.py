@@ -1,4 +1,4 @@
-"""Reports as short as they can be, for tests of plumbing: one head of a model of two layers does the hop."""
+"""Minimal reports for tests of plumbing: one head of a model of two layers does the hop."""
 
 from __future__ import annotations
 

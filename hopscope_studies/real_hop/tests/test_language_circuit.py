@@ -1,4 +1,4 @@
-"""Circuits of language models: the one planted by hand is found; runs of nodes and edges against other ways to run."""
+"""Circuits of language models: a planted one is found; runs of nodes and edges against other implementations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ has_smollm2 = pytest.mark.skipif(
 
 
 def random_llama(seed: int = 0):
-    """A Llama of the planted one's build, drawn at random, wide enough apart for everything to matter."""
+    """A random Llama of the planted one's shape, with weights large enough for every part to matter."""
     model = planted.llama(n_layers=3)
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in model.named_parameters():
@@ -105,7 +105,7 @@ def test_a_question_about_two_things_is_refused():
 
 
 def test_questions_in_the_projects_own_words_are_asked_about_every_chain():
-    """Names and letters are put where the query stood; answers are the oracle's."""
+    """Names and letters replace the query; answers are the oracle's."""
     for name in ("equations", "lives_with", "kingdoms"):
         formulation = catalogue.find("formulations", name)(n_hops=1)
         question = formulation.question(0, 3)
@@ -121,7 +121,7 @@ def test_questions_in_the_projects_own_words_are_asked_about_every_chain():
 
 
 def test_the_sum_of_the_nodes_is_the_model(machine):
-    """Against transformers' own forward pass over whole prompts, keys of the facts and positions included."""
+    """Against transformers' own forward pass over whole prompts, including keys of the facts, and positions."""
     logits = machine.lens.model(machine.asks.ids).logits[:, -1].gather(1, machine.asks.choices)
     torch.testing.assert_close(machine.clean.logits, logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(machine.logits(~machine.nothing()), logits, atol=1e-4, rtol=0)
@@ -178,7 +178,7 @@ def test_attribution_is_a_slope(machine):
 
 
 def test_integrated_gradients_of_all_embeddings_add_up(machine):
-    """What nodes do to the metric along the input's way is what the last layer's do: all else passes through them."""
+    """The scores of the last layer's nodes add up to the metric, because all else passes through them."""
     scores = eap_ig(machine, steps=3)
     assert scores.shape == (3, 2, 5)
     assert float(scores[2, 0].abs().max()) == 0  # in the last layer only the last token is read
@@ -333,7 +333,7 @@ def test_a_gain_is_a_change_of_weights(machine):
     weight = machine.lens.layers[1].self_attn.o_proj.weight
     kept, columns = weight.clone(), slice(2 * planted.D_HEAD, 3 * planted.D_HEAD)
     weight[:, columns] *= 2
-    # The facts are run with the weights as they were: a gain is of the question's tokens.
+    # The facts are run with unchanged weights, because a gain acts on the question's tokens only.
     again = machine.write(machine.embedded).logits
     weight.copy_(kept)
     assert found["metric"]["mean"] == pytest.approx(float(machine.asks.difference(again).mean()), abs=1e-4)
@@ -352,7 +352,7 @@ def test_changes_are_judged_beside_random_heads(known):
 
 
 def test_a_model_of_one_hop_needs_the_first_handed_in_before_it_is_read():
-    """The planted model reads the query in layer 0: x_1 in its place before it gives the answer, and later does not."""
+    """The planted model reads the query in layer 0: x_1 patched in before it gives the answer, and later does not."""
     told = why(planted.planted(), Lines(n_hops=2), Plain(), WhyStudy(count=16), lambda _: None)
     assert told["answers"]["two_hops"]["accuracy"]["mean"] == 0.25
     assert told["answers"]["one_hop"]["accuracy"]["mean"] == 1

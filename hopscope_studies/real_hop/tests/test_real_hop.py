@@ -1,4 +1,4 @@
-"""Claims on the circuit of a real model's hop: on reports made by hand each holds, and fails where it should."""
+"""Claims on the circuit of a real model's hop hold, and fail, where they should on reports made by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hopscope_studies.real_hop.tests.made_up import ONE_HOP, TWO_HOPS, answer, n
 
 
 def table(one: dict[str, Any] = ONE_HOP, two: dict[str, Any] = TWO_HOPS, other: dict[str, Any] = ONE_HOP) -> DataFrame:
-    """Two seeds of the circuit, one of two hops, and one other wording, as they come back from table.csv."""
+    """Two seeds of the circuit, one of two hops, and one other wording, as read from table.csv."""
     rows = []
     for run, seed, part, layout, found in (
         ("a", 0, "one hop", "code", one_hop(one)),
@@ -61,7 +61,7 @@ def test_numbers_are_those_of_the_reports():
 
 
 def worse_circuit() -> dict[str, Any]:
-    """Nothing of the kind is so in the circuit."""
+    """A circuit for which no claim holds."""
     one = copy.deepcopy(ONE_HOP)
     one["answers"]["metric"] = number(0.01)
     one["nodes"] = [{"node": "a0.h3", "score": 0.1}]
@@ -82,7 +82,7 @@ def worse_circuit() -> dict[str, Any]:
 
 
 def worse_two_hops() -> dict[str, Any]:
-    """Two hops are done; x_1 is there early, and no longer late; running layers twice helps."""
+    """Two hops are done; x_1 is at the query early, and not late; running layers twice helps."""
     two = copy.deepcopy(TWO_HOPS)
     two["answers"]["two_hops"] = answer(0.2, 0.4)
     for one in two["probes"]:

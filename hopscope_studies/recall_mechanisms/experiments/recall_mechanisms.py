@@ -1,9 +1,10 @@
 """How a real language model recalls facts (Lv et al., 2024, arXiv:2403.19521, sections 3 to 6).
 
-SmolLM2-135M is asked for capitals, countries, languages and opposites. What each head and MLP adds to the answer is
-read by direct logit attribution. Topic heads, the MLP that applies the function, and the last layer's suppression are
-judged on groups of facts that did not choose them, beside random heads and mixed facts. In a model made by hand all
-three are planted; one that has learnt nothing has none. Beside it stands the committed table of the toy study of facts.
+SmolLM2-135M is asked for capitals, countries, languages and opposites. The contribution of each head and MLP to the
+answer is measured by direct logit attribution. Topic heads, the MLP that applies the function, and the last layer's
+suppression are judged on groups of facts that did not choose them, against random heads and shuffled facts. A hand-set
+model has all three planted, and an untrained one has none. The numbers are compared with the committed table of the toy
+study of facts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def runs(scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run is
-    for: language, untrained, by hand, toy. `step` is a layer, or a random draw where there are several.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` is the purpose of a run:
+    language, untrained, by hand, toy. `step` is a layer, or the number of a random draw.
     """
     return table_of(runs)

@@ -1,4 +1,4 @@
-"""A report for tests of plumbing: two heads bring the topic, the fifth MLP of six applies it."""
+"""A minimal report for tests of plumbing: two heads bring the topic, and the fifth MLP of six applies the function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims on factual recall: on made-up reports each holds, and fails where it should; facts and toys by hand."""
+"""Claims on factual recall hold, and fail, where they should on made-up reports; facts and toys by hand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_capital_is_in_the_group_of_its_country():
 
 
 def hand() -> dict[str, Any]:
-    """As the model by hand is found."""
+    """The numbers of the hand-set model."""
     found = REPORT | {
         "topic": topic(share=1.0),
         "instead": instead(exchanged=1.0),
@@ -70,12 +70,12 @@ def hand() -> dict[str, Any]:
 
 
 def idle() -> dict[str, Any]:
-    """As a model is found that learnt nothing."""
+    """The numbers of an untrained model."""
     return REPORT | {"function": function(adds=0.0, answer=0.0), "last_layer": last_layer(adds=0.0, negative=0.5)}
 
 
 def table(report: dict[str, Any] = REPORT, by_hand: dict[str, Any] | None = None, untrained: Any = None) -> DataFrame:
-    """Two seeds, controls and toys, as they come back from table.csv."""
+    """Two seeds, controls and toys, as read from table.csv."""
     rows = []
     for run, seed, part, found in (
         ("a", 0, "language", recalled(report)),

@@ -1,4 +1,4 @@
-"""What is measured of factual recall: in a model by hand, in random ones as transformers has them, and by sums."""
+"""Measurements of factual recall in a hand-set model, in random models against transformers, and by direct sums."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_planted_function_is_found(report):
     assert found["layer"] == 0
     assert mean(made["numbers"]["answer"]) == pytest.approx((11 / 12) ** 0.5, abs=1e-3)
     assert mean(made["gain"]) == pytest.approx(1, abs=1e-3) == mean(made["all"])
-    assert mean(made["read"]) == pytest.approx(0, abs=1e-3)  # a memory is no multiple of what it reads
+    assert mean(made["read"]) == pytest.approx(0, abs=1e-3)  # a memory's output is not a multiple of its input
     assert max(made["answer_mixed"]) < 0 and max(made["gain_mixed"]) < 0 and max(found["mixed"]) < 0
 
 
@@ -114,7 +114,7 @@ def test_shares_add_up_to_the_difference_of_logits(random_lens, asks):
 
 
 def test_a_head_has_the_share_that_silencing_its_output_takes_from_the_last_layer(random_lens, asks):
-    """In the last layer, before an MLP that writes nothing, a head's share is what the logit loses."""
+    """In the last layer, before an MLP that writes nothing, a head's share is the loss of the logit without it."""
     twin = copy.deepcopy(random_lens.model)
     twin.model.layers[2].mlp.down_proj.weight.zero_()
     lens = Lens(Opened(twin, random_lens.tokenizer, "twin", {}))
@@ -190,7 +190,7 @@ def test_planted_numbers_are_recovered():
 
 
 def test_noise_and_mixing_cost_what_they_should():
-    """Of 4 + 1 + 1 of variance one is noise; a carries four of six; mixed facts explain nothing."""
+    """Of a variance of 4 + 1 + 1 one part is noise; a carries four of six; shuffled facts explain nothing."""
     noisy = planted(1.0)
     found = noisy.explained()
     assert found["mean"] == pytest.approx(5 / 6, abs=0.05) and found["low"] < found["mean"] < found["high"]

@@ -1,9 +1,9 @@
-"""A share of the sequences hold segments of a pool: loss and copying by the number of repetitions.
+"""A share of the sequences hold segments from a pool: loss and copying by the number of repetitions.
 
-A toy analogue of Hernandez et al. (2022, arXiv:2205.10487), whose abstract alone was read: two layers of attention
-learn to continue a repeated segment; in a share f of the sequences it is one of P, so that each is seen
-(f · steps · batch / P) times. Compared with no repetition at as many sequences, with the fresh sequences alone, and
-with narrower models without repetition.
+A toy analogue of Hernandez et al. (2022, arXiv:2205.10487), of which only the abstract was read. Two layers of
+attention learn to continue a repeated segment. In a share f of the sequences the segment is one of P, so each is seen
+(f · steps · batch / P) times. The baselines are no repetition with as many sequences, the fresh sequences alone, and
+narrower models without repetition.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ TASKS: dict[str, dict[str, Any]] = {
     "cpu": {},
     "paper": {"length": 64, "shortest": 10, "longest": 19, "skipped": 4, "asked": "all"},
 }
-SHARES = {"quick": 0.5, "cpu": 0.5, "paper": 0.1}  # of the sequences, whose segments are of the pool
+SHARES = {"quick": 0.5, "cpu": 0.5, "paper": 0.1}  # of the sequences have segments from the pool
 WIDTHS = {"quick": 16, "cpu": 32, "paper": 64}
-NARROWER = {"quick": (8,), "cpu": (16, 24), "paper": (16, 32, 48)}  # models without repetition, by which size is told
+NARROWER = {"quick": (8,), "cpu": (16, 24), "paper": (16, 32, 48)}  # models without repetition, to compare sizes
 TRAININGS: dict[str, dict[str, Any]] = {
     "quick": {"steps": 20, "batch": 16, "lr": 3e-3, "log_every": 10, "val_size": 32, "checkpoints": "10"},
     "cpu": {"steps": 2000, "batch": 64, "lr": 3e-3, "log_every": 50, "val_size": 256, "checkpoints": "50"},
@@ -52,7 +52,7 @@ SEQUENCES = {"quick": 32, "cpu": 512, "paper": 2000}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Without repetition, with the fresh sequences alone, with each pool; narrower ones without repetition."""
+    """No repetition, the fresh sequences alone, each pool, and narrower models without repetition."""
     for seed in range(SEEDS[scale]):
         yield cell(seed, scale)
         yield cell(seed, scale, alone=True)
@@ -61,7 +61,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def cell(seed: int, scale: str, pool: int = 0, *, alone: bool = False, width: int = 0) -> Config:
-    """One model; the fresh sequences alone are smaller batches. Without any of these it is that of `composition`."""
+    """One model; with the fresh sequences alone batches are smaller. By default it is that of `composition`."""
     share, batch = SHARES[scale], TRAININGS[scale]["batch"]
     how = dict(TRAININGS[scale], batch=round(batch * (1 - share)) if alone else batch)
     task = RepeatedSegment(**TASKS[scale]).but(pool=pool, pool_share=share if pool else 1.0)
@@ -101,7 +101,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def copying(model: Model, fresh: Batch) -> dict[str, float]:
-    """Loss and error on fresh segments, and what the last layer attends to at its best lag."""
+    """Loss and error on fresh segments, and the last layer's attention at its best lag."""
     seen = observe(model, fresh)
     wanted, last = fresh.roles.pairs("query", "key[1]", "same"), model.architecture.n_layers - 1
     curves = [by_lag(pattern, wanted) for pattern in seen.cache["pattern", last].unbind(1)]
@@ -116,7 +116,7 @@ def copying(model: Model, fresh: Batch) -> dict[str, float]:
 
 @torch.no_grad()
 def known_error(model: Model, batch: Batch) -> float:
-    """Share (0–1) of wrong answers in the first copy, where nothing can be copied yet."""
+    """The error (0–1) in the first copy, where nothing can be copied yet."""
     draw, task = batch.draw, batch.task
     targets = task.targets({**draw, "starts": draw["starts"][:, :1].expand(-1, 2)})[..., 0]
     named = model(batch.inputs, at=task.query_positions).argmax(-1)

@@ -1,4 +1,4 @@
-"""Repeated data: what is measured of models whose numbers are known, sizes told by loss, both sides of every claim."""
+"""Repeated data: measurements of models with known numbers, sizes by loss, and both sides of every claim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hopscope_studies.repeated_data.experiments.repeated_data import cell, copyi
 
 
 class Foreknowing(torch.nn.Module):
-    """Names the next token of every sequence, or the one after the next."""
+    """Predicts the next token of every sequence, or the one after the next."""
 
     def __init__(self, shift: int):
         super().__init__()
@@ -60,7 +60,7 @@ def test_sizes_are_told_by_loss():
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table in which every claim holds, or one in which every claim fails."""
     rows = []
     for seed in range(5):
         for pool, alone, width, loss, induction, known in (

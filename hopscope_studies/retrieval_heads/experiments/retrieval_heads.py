@@ -1,8 +1,8 @@
 """Retrieval heads: how few, when they fire, what masking costs (Wu et al., 2024, arXiv:2404.15574, sections 2 to 4).
 
-SmolLM2-135M is asked for needles in our own hay, by force and free; a model made by hand has one head with a score of
-1, and one that has learnt nothing has none. Small models that copy are scored in the same way. Beside them stand counts
-of the scores that the authors released.
+SmolLM2-135M is asked for needles in our own hay, with the answer given (forced) and with its own answer (free). A
+hand-set model has one head with a score of 1, and an untrained one has none. Small models that copy are scored in the
+same way. The results are compared with counts of the scores that the authors released.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hopscope_studies.retrieval_heads.toys import drawn, toy_scores
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 600, "paper": 7200}
 SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
-FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds of which all is measured; of the others scores alone
+FULL = {"quick": 1, "cpu": 1, "paper": 8}  # seeds with all measurements; others have scores alone
 COUNT = {"quick": 4, "cpu": 10, "paper": 32}
 MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
 TOYS = {"quick": 1, "cpu": 5, "paper": 8}
@@ -41,7 +41,7 @@ SEQUENCES = {"quick": 32, "cpu": 512, "paper": 512}
 
 
 def runs(scale: str) -> Iterator[Work | Config]:
-    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    """The runs of SmolLM2; at `paper` also of Gemma."""
     yield from asked(MODELS[scale], scale)
 
 
@@ -58,7 +58,7 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work | Config]:
 
 
 def toy(scale: str, seed: int) -> Config:
-    """Two layers of attention that learn to continue a repeated segment; those of `composition`."""
+    """Two layers of attention that learn to continue a repeated segment, as in `composition`."""
     shape = Architecture(n_layers=2, d_model=32, mlp=False, positions="rotary", init="early_layers")
     training = Training(**TRAININGS[scale], lr=3e-3, weight_decay=5e-4, beta2=0.98, seed=seed)
     return Config(RepeatedSegment(), shape, training)
@@ -67,20 +67,20 @@ def toy(scale: str, seed: int) -> Config:
 def table(runs: list[Finished | Run], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. In `part` stands what a run
-    is for: language, untrained, by hand, toy, untrained toy, published.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` is the purpose of a run:
+    language, untrained, by hand, toy, untrained toy, published.
     """
     return table_of(runs, lambda run: of_a_toy(run, SEQUENCES[scale]))
 
 
 def of_a_toy(run: Run, n: int) -> Iterator[Row]:
-    """Scores of a small model's heads at its end and its beginning, and its errors."""
+    """The scores of a small model's heads after and before training, and its errors."""
     for part, model in (("toy", run.at(run.steps[-1])), ("untrained toy", run.at(0))):
         yield from ({"model": "two layers", "part": part, **one} for one in scored(model, run, n))
 
 
 def scored(model: Model, run: Run, n: int) -> Iterator[Row]:
-    """On fresh sequences."""
+    """The scores and the error on fresh sequences."""
     task = run.config.task
     assert isinstance(task, RepeatedSegment)
     batch = drawn(task, n)

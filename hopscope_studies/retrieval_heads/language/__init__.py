@@ -1,1 +1,1 @@
-"""Heads that copy an answer out of a long text: needles in hay, scores, and what masking costs."""
+"""Heads that copy an answer from a long text: needles in hay, scores, and the cost of masking."""

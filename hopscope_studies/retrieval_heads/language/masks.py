@@ -1,8 +1,8 @@
-"""Heads masked while an answer is written: what that costs beside random sets, several of which are run at once.
+"""The cost of masking heads while an answer is generated, compared with random sets; several sets run at once.
 
-The authors' code sets a masked head's scores to 0 before the softmax, so that it attends evenly to all that stands
-before, from the prompt's last token on (needle_in_haystack_with_mask.py; arXiv:2404.15574, section 4). What was read
-before the answer stays as it was. `zero` takes the head's output away instead.
+The authors' code sets a masked head's scores to 0 before the softmax, so that it attends uniformly to all earlier
+positions, from the prompt's last token on (needle_in_haystack_with_mask.py; arXiv:2404.15574, section 4). Earlier
+activations are unchanged. `zero` sets the head's output to zero instead.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from hopscope.language.lens.estimates import beyond, mean_of
 from hopscope_studies.retrieval_heads.language.needles import Ask
 from hopscope_studies.retrieval_heads.language.scores import ENOUGH, Begun, Read, forced, free, recall
 
-SIZES = (1, 4, 8, 16)  # heads that are masked together, where that is not more than half of all
-MAIN = 8  # and how many where more is measured, or the largest of these sizes
-DRAWS = 10  # random sets beside each
-ROWS = 12  # sets that are run at once
+SIZES = (1, 4, 8, 16)  # heads that are masked together, if that is at most half of all
+MAIN = 8  # the size for the other measurements, or the largest of `SIZES` that is used
+DRAWS = 10  # random sets of each size
+ROWS = 12  # sets in a batch
 
 
 class Masked(Edit):
-    """Sets of heads masked, each in a row of its own.
+    """Sets of masked heads, each in its own row of the batch.
 
     Args:
-        sets: for each row of the batch the heads.
+        sets: the heads for each row of the batch.
         lens: the model.
-        zero: whether their output is 0, in place of an even look at everything.
+        zero: whether their output is 0, instead of uniform attention.
     """
 
     def __init__(self, sets: Sequence[Collection[Head]], lens: Lens, zero: bool = False):
@@ -55,13 +55,13 @@ class Masked(Edit):
 
 
 class Masks:
-    """What masking sets of heads does to asks on which none of them was chosen.
+    """The effects of masking sets of heads, on questions that did not choose them.
 
     Args:
         lens: the model.
         ends: tokens that end an answer.
-        seed: of random sets.
-        scores: by which retrieval heads are chosen; layer head.
+        seed: the seed of random sets.
+        scores: the scores by which retrieval heads are chosen; layer head.
         induction: induction scores; layer head.
     """
 
@@ -90,7 +90,7 @@ class Masks:
         return {name: heads for name, heads in self.sets.items() if name.startswith(wanted)}
 
     def measure(self, ask: Ask, found: Read) -> None:
-        """One ask: the needle's log-probability, the same with outputs at zero, plain text, and what is written."""
+        """One question: the needle's log-probability, also with outputs at zero; plain text; the free answer."""
         lens, begun = self.lens, found.begun
         self.found["log_p"].append(told(begun, ask.stem, ask.answer, self.sets, lens))
         self.found["zeroed"].append(told(begun, ask.stem, ask.answer, self.few, lens, zero=True))
@@ -100,7 +100,7 @@ class Masks:
         self.found["answered"].append(dict(zip(self.few, (float(one > ENOUGH) for one in said), strict=True)))
 
     def report(self, needles: Sequence[int]) -> dict[str, Any]:
-        """For each measure what is lost (nats, or a share of asks) with each set masked; and the heads."""
+        """For each measure the loss (nats, or a share of questions) with each set masked; and the heads."""
         return {
             "heads": {name: [short(head) for head in heads] for name, heads in self.sets.items()},
             **{name: losses(rows, needles) for name, rows in self.found.items()},
@@ -115,7 +115,7 @@ def told(
     lens: Lens,
     zero: bool = False,
 ) -> dict[str, float]:
-    """Log-probability of an answer with each set masked."""
+    """The log-probability of an answer with each set masked."""
     names = list(sets)
     found: list[float] = []
     for start in range(0, len(names), ROWS):
@@ -125,7 +125,7 @@ def told(
 
 
 def losses(rows: Sequence[dict[str, float]], needles: Sequence[int]) -> list[dict[str, Any]]:
-    """By set: what is lost against no mask, and for chosen sets what they lose beyond the worst random set."""
+    """For each set the loss compared with no mask, and for chosen sets the loss beyond the worst random set."""
     whole = torch.tensor([row["none"] for row in rows])
     lost = {name: whole - torch.tensor([row[name] for row in rows]) for name in rows[0]}
     found: list[dict[str, Any]] = [{"set": "none", "kept": mean_of(whole, needles)}]

@@ -1,8 +1,8 @@
-"""Needles in hay: a sentence that nobody can know, somewhere in plain text, and a question that asks for it.
+"""Needles in hay: an invented sentence somewhere in plain text, and a question that asks for it.
 
 The form is that of Wu et al. (2024, arXiv:2404.15574, section 2, and their code): context, then "Based on the content
 of the book, Question: … Answer:", within the chat template where a model has one. Hay, needles and questions are ours.
-The *needle* in what follows is the part of the sentence that answers the question.
+Below, the *needle* is the part of the sentence that answers the question.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from hopscope.language.lens.filler import (
     WHERE,
 )
 
-DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # where in the hay, as a share of its sentences
+DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # position in the hay, as a share of its sentences
 HAY = (10, 18, 26)  # sentences of hay; about 200, 310 and 420 tokens with the question
 
 
 @dataclass(frozen=True)
 class Needle:
-    """A fact of nobody's.
+    """An invented fact.
 
     Attributes:
-        sentence: as it stands in the hay.
-        question: what asks for it.
-        stem: how a whole sentence begins that answers it.
-        answer: the needle: how it ends, and how the sentence in the hay does.
+        sentence: the sentence in the hay.
+        question: the question that asks for it.
+        stem: the beginning of a full sentence that answers it.
+        answer: the needle, with which both this sentence and the one in the hay end.
     """
 
     sentence: str
@@ -53,20 +53,20 @@ class Needle:
 
 @dataclass(frozen=True)
 class Ask:
-    """A needle in hay as a model is given it.
+    """A needle in hay as given to a model.
 
     Attributes:
         text: context and question.
-        ids: tokens of the text; position.
-        place: where in it the needle stands.
-        stem: tokens with which the answer begins where it is given.
-        answer: tokens of the needle, the same as there.
-        needle: its number.
-        depth: where in the hay, 0–1.
-        hay: number of sentences around it.
-        words: the answer.
-        aside: tokens of the hay alone; position.
-        after: tokens of one more sentence of hay, which follows it.
+        ids: the tokens of the text; position.
+        place: the needle's positions in the text.
+        stem: the tokens with which a given answer begins.
+        answer: the tokens of the needle, the same as in the text.
+        needle: the needle's index.
+        depth: its position in the hay, 0–1.
+        hay: the number of sentences around it.
+        words: the answer as text.
+        aside: the tokens of the hay alone; position.
+        after: the tokens of one more sentence of hay, which follows it.
     """
 
     text: str
@@ -108,16 +108,16 @@ def written(dice: random.Random) -> Needle:
 
 
 def asks(tokenizer: Any, seed: int, count: int) -> list[Ask]:
-    """Every needle at every depth; those whose tokens are not the same in hay and answer are left out.
+    """Every needle at every depth, without those whose tokens differ between hay and answer.
 
     Args:
-        tokenizer: a fast one.
-        seed: of needles and hay.
-        count: number of needles.
+        tokenizer: a fast tokenizer.
+        seed: the seed of needles and hay.
+        count: the number of needles.
 
     Raises:
-        BadInput: the tokenizer cannot tell where a token stands in the text, or splits most needles in another way
-            where they are the answer.
+        BadInput: the tokenizer does not give the positions of tokens in the text, or splits most needles differently
+        when they are the answer.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise BadInput("needles need a fast tokenizer, which tells where in the text a token stands")
@@ -128,7 +128,7 @@ def asks(tokenizer: Any, seed: int, count: int) -> list[Ask]:
 
 
 def every(tokenizer: Any, seed: int, count: int) -> Iterator[Ask | None]:
-    """All needles at all depths, each in hay of its own."""
+    """All needles at all depths, each in its own hay."""
     for number, needle in enumerate(needles(seed, count)):
         for at, depth in enumerate(DEPTHS):
             dice = random.Random(f"{seed} {number} {at}")
@@ -144,7 +144,7 @@ def buried(sentence: str, hay: Sequence[str], depth: float) -> str:
 
 
 def encoded(tokenizer: Any, needle: Needle, number: int, depth: float, hay: Sequence[str], after: str) -> Ask | None:
-    """Text as tokens; None if the answer's tokens are not those of the needle."""
+    """The text as tokens; None if the answer's tokens are not those of the needle."""
     text = put(tokenizer, buried(needle.sentence, hay, depth), needle.question)
     read = tokens(tokenizer, text, return_offsets_mapping=True)
     first = text.index(needle.answer)
@@ -172,12 +172,12 @@ def put(tokenizer: Any, context: str, question: str) -> str:
 
 
 def tokens(tokenizer: Any, text: str, **more: Any) -> Any:
-    """A text as tokens; a chat template brings its own first one."""
+    """A text as tokens; a chat template has its own first token."""
     return tokenizer(text, add_special_tokens=not tokenizer.chat_template, **more)
 
 
 def continuation(tokenizer: Any, text: str, more: str) -> list[int]:
-    """The tokens that more text adds."""
+    """The tokens that further text adds."""
     start = len(tokens(tokenizer, text)["input_ids"])
     whole: list[int] = tokens(tokenizer, text + more)["input_ids"]
     return whole[start:]

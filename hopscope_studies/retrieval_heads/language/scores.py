@@ -1,8 +1,9 @@
-"""The retrieval score of every head (Wu et al., 2024, arXiv:2404.15574, section 2), by force and free.
+"""The retrieval score of every head (Wu et al., 2024, arXiv:2404.15574, section 2), forced and free.
 
-While an answer is written, a head *hits* a token of the needle if the place it attends to most, from the last token
-so far, lies in the needle, and the token there is the one that is written next. Its score is the share of the needle's
-tokens that it hits, 0–1. *Forced* is with the answer given token by token; *free* with what the model writes itself.
+While an answer is generated, a head *hits* a token of the needle if the position that it attends to most, from the last
+token so far, is in the needle, and the token there is the next one generated. Its score is the share of the needle's
+tokens that it hits, 0–1. *Forced* scores are with the answer given token by token, and *free* ones with the model's own
+answer.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from torch import Tensor
 from hopscope.language.lens.attention import Edit, Lens
 from hopscope_studies.retrieval_heads.language.needles import Ask
 
-LONGEST = 24  # tokens that are written at most (paper: 50)
+LONGEST = 24  # most tokens that are generated (paper: 50)
 ENOUGH = 0.5  # ROUGE-1 recall above which the paper counts an answer
 
 
 class Looking(Edit):
-    """Keeps where each head attends most; a list by layer of batch head query."""
+    """Records the position that each head attends to most; a list by layer of batch head query."""
 
     def __init__(self) -> None:
         self.top: list[Tensor] = []
@@ -35,21 +36,21 @@ class Looking(Edit):
 
     @property
     def places(self) -> Tensor:
-        """Layer head query, of the one sequence that was seen."""
+        """The recorded positions for a single sequence; layer head query."""
         return torch.cat(self.top)
 
 
 def hit_places(top: Tensor, written: Sequence[int], ids: Tensor, place: slice) -> Tensor:
-    """Which of the needle's tokens each head hits.
+    """The tokens of the needle that each head hits.
 
     Args:
-        top: where each head attends most from the token before each that is written; layer head step.
-        written: the tokens written; step.
+        top: the position that each head attends to most, from the token before each generated one; layer head step.
+        written: the generated tokens; step.
         ids: the prompt's tokens; position.
-        place: where in it the needle stands.
+        place: the needle's positions in the prompt.
 
     Returns:
-        Layer head place, True where hit: a token that is hit twice counts once.
+        Layer head place, True for a hit; a token that is hit twice counts once.
     """
     needle, said = ids[place], torch.tensor(list(written))
     offset = top - place.start
@@ -60,19 +61,19 @@ def hit_places(top: Tensor, written: Sequence[int], ids: Tensor, place: slice) -
 
 
 def score(hit: Tensor) -> Tensor:
-    """Share of the needle's tokens that are hit; layer head."""
+    """The share of the needle's tokens that are hit; layer head."""
     return hit.float().mean(-1)
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A prompt that has been read, but for its last token.
+    """A prompt that has been read except for its last token.
 
     Attributes:
         lens: the model.
         cache: keys and values.
         last: the last token.
-        size: number of tokens before it.
+        size: the number of tokens before it.
     """
 
     lens: Lens
@@ -82,7 +83,7 @@ class Begun:
 
     @classmethod
     def of(cls, lens: Lens, ids: Tensor) -> Begun:
-        """Read a prompt, position. Caches of sliding windows would forget; this one does not."""
+        """Read a prompt (position) into a cache that, unlike one of a sliding window, keeps all tokens."""
         from transformers import DynamicCache
 
         cache = DynamicCache()
@@ -90,7 +91,7 @@ class Begun:
         return cls(lens, cache, int(ids[-1]), len(ids) - 1)
 
     def run(self, more: Tensor, edit: Edit | None = None, cache: Any = None) -> Tensor:
-        """Logits behind each of more tokens; both batch position. The cache given, if any, grows by them."""
+        """The logits after each of further tokens; both batch position. A cache, if given, grows by them."""
         cache = self.rows(len(more)) if cache is None else cache
         past = cache.get_seq_length()
         mask = torch.ones(len(more), past + more.shape[1], dtype=torch.long)
@@ -106,7 +107,7 @@ class Begun:
         return out.logits.float()  # type: ignore[no-any-return]
 
     def rows(self, n: int) -> Any:
-        """The cache as that of n sequences, of its own."""
+        """A copy of the cache for n sequences."""
         from transformers import DynamicCache
 
         twin = DynamicCache()
@@ -116,14 +117,14 @@ class Begun:
 
 
 def forced(begun: Begun, stem: Sequence[int], answer: Sequence[int], edit: Edit | None = None, n: int = 1) -> Tensor:
-    """Mean log-probability (nats) of an answer's tokens, given one by one behind a stem; one number per row of n."""
+    """The mean log-probability (nats) of an answer's tokens, given one by one after a stem; one number per row of n."""
     given = torch.tensor([[begun.last, *stem, *answer[:-1]]]).expand(n, -1)
     chances = begun.run(given, edit)[:, len(stem) :].log_softmax(-1)
     return chances.gather(2, torch.tensor([list(answer)]).expand(n, -1)[..., None])[..., 0].mean(1)
 
 
 def free(begun: Begun, ends: set[int], edit: Edit | None = None, n: int = 1) -> list[list[int]]:
-    """What is written by itself, greedily, in each of n rows, up to an end, which is left out, or `LONGEST` tokens."""
+    """The model's own greedy answer in each of n rows, up to an end token, which is left out, or `LONGEST` tokens."""
     cache, said = begun.rows(n), torch.full((n, 1), begun.last)
     written: list[list[int]] = [[] for _ in range(n)]
     for _ in range(LONGEST):
@@ -136,12 +137,12 @@ def free(begun: Begun, ends: set[int], edit: Edit | None = None, n: int = 1) -> 
 
 
 def upto(tokens: Sequence[int], ends: set[int]) -> list[int]:
-    """Tokens before the first end."""
+    """The tokens before the first end token."""
     return list(tokens[: next((i for i, token in enumerate(tokens) if token in ends), len(tokens))])
 
 
 def ends_of(tokenizer: Any, model: Any) -> set[int]:
-    """Tokens at which an answer is over: the model's own ends, and those with a newline or a full stop."""
+    """The tokens that end an answer: the model's own end tokens, and those with a newline or a full stop."""
     config = getattr(model.generation_config, "eos_token_id", None)
     known = {*(config if isinstance(config, list) else [config]), tokenizer.eos_token_id} - {None}
     marks = {i for i in range(len(tokenizer)) if (text := tokenizer.decode([i])).strip() == "." or "\n" in text}
@@ -150,14 +151,14 @@ def ends_of(tokenizer: Any, model: Any) -> set[int]:
 
 @dataclass(frozen=True)
 class Read:
-    """One ask, answered by force and free.
+    """One question, with the forced and the free answer.
 
     Attributes:
-        forced: score by force; layer head.
-        free: score with the model's own answer; layer head.
+        forced: the score with the answer given; layer head.
+        free: the score with the model's own answer; layer head.
         log_p: mean log-probability of the answer's tokens (nats).
         recall: ROUGE-1 recall of the model's own answer, 0–1.
-        begun: the prompt that was read.
+        begun: the cached prompt.
     """
 
     forced: Tensor
@@ -168,14 +169,14 @@ class Read:
 
 
 def read(lens: Lens, ask: Ask, ends: set[int]) -> Read:
-    """Ask, look where heads attend while the answer is given, and while the model writes its own."""
+    """Ask, and record attention while the answer is given and while the model generates its own."""
     begun = Begun.of(lens, ask.ids)
     looking = Looking()
     log_p = float(forced(begun, ask.stem, ask.answer, looking))
     by_force = score(hit_places(looking.places[..., len(ask.stem) :], ask.answer, ask.ids, ask.place))
     (written,) = free(begun, ends)
     by_itself = torch.zeros_like(by_force)
-    if written:  # seen again, all at once: what is written does not depend on being looked at
+    if written:  # run again at once, because recording does not change the answer
         looking = Looking()
         begun.run(torch.tensor([[begun.last, *written[:-1]]]), looking)
         by_itself = score(hit_places(looking.places, written, ask.ids, ask.place))
@@ -183,6 +184,6 @@ def read(lens: Lens, ask: Ask, ends: set[int]) -> Read:
 
 
 def recall(words: str, said: str) -> float:
-    """ROUGE-1 recall: share of the words that are said, each as often as it occurs; without stemming."""
+    """ROUGE-1 recall: the share of the reference words that occur, counted with repetition, without stemming."""
     wanted, found = (Counter(re.findall(r"\w+", text.lower())) for text in (words, said))
     return sum((wanted & found).values()) / wanted.total() if wanted else 0.0

@@ -1,7 +1,7 @@
-"""The retrieval heads of one model: their scores, how few they are, when they fire, and what masking them costs.
+"""The retrieval heads of one model: their scores and share, when they hit, and the cost of masking them.
 
-After Wu et al. (2024, arXiv:2404.15574). Needles with even numbers choose the heads that are masked; on the others is
-judged what masking does. Intervals are over needles.
+After Wu et al. (2024, arXiv:2404.15574). Needles with even indices choose the heads that are masked, and masking is
+judged on the others. Intervals are over needles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -34,41 +33,16 @@ PERMUTATIONS = 5000
 
 @dataclass(frozen=True)
 class RetrievalStudy(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     count: int = setting(12, "needles, each at five depths; a half each for choosing and judging", low=4, high=1000)
     seed: int = setting(0, "of needles, hay and random heads", low=0)
     brief: bool = setting(False, "scores alone; nothing is masked")
 
 
-@dataclass
-class Study:
-    """A model on asks.
-
-    Attributes:
-        lens: the model.
-        settings: how much is measured.
-        asked: all asks.
-        watch: told in words what is being done.
-    """
-
-    lens: Lens
-    settings: RetrievalStudy
-    asked: list[Ask]
-    watch: Watch
-
-    @cached_property
-    def ends(self) -> set[int]:
-        """Tokens that end an answer."""
-        return ends_of(self.lens.tokenizer, self.lens.model)
-
-    def read(self, ask: Ask) -> Read:
-        return read(self.lens, ask, self.ends)
-
-
 @dataclass(frozen=True)
 class Scores:
-    """What was seen on asks.
+    """The scores on a set of questions.
 
     Attributes:
         forced: ask layer head.
@@ -90,19 +64,19 @@ class Scores:
 
 
 def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> dict[str, Any]:
-    """All that is measured; what retrieval.json holds. Raises BadInput for a model that does not fit."""
+    """All measurements, as in retrieval.json. Raises BadInput for a model that does not fit."""
     began = time.monotonic()
     lens = Lens(opened)
-    study = Study(lens, settings, asks(lens.tokenizer, settings.seed, settings.count), watch)
+    asked, ends = asks(lens.tokenizer, settings.seed, settings.count), ends_of(lens.tokenizer, lens.model)
     with torch.no_grad():
         watch("scoring heads on repeated random tokens")
         induction = head_scores(lens, repeated_tokens(lens, settings.seed))[0]["induction"]
-        choosing = [ask for ask in study.asked if ask.needle % 2 == 0]
-        judging = [ask for ask in study.asked if ask.needle % 2 == 1]
-        watch(f"asking for {len(study.asked)} needles in hay")
-        first = Scores.of([study.read(ask) for ask in choosing])
-        masks = None if settings.brief else Masks(lens, study.ends, settings.seed, first.forced.mean(0), induction)
-        second = Scores.of([judged(study, ask, masks) for ask in judging])
+        choosing = [ask for ask in asked if ask.needle % 2 == 0]
+        judging = [ask for ask in asked if ask.needle % 2 == 1]
+        watch(f"asking for {len(asked)} needles in hay")
+        first = Scores.of([read(lens, ask, ends) for ask in choosing])
+        masks = None if settings.brief else Masks(lens, ends, settings.seed, first.forced.mean(0), induction)
+        second = Scores.of([judged(read(lens, ask, ends), ask, masks) for ask in judging])
     report = {
         "model": opened.name,
         "identity": opened.identity,
@@ -116,7 +90,7 @@ def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> d
 
 
 def protocol(settings: RetrievalStudy) -> dict[str, Any]:
-    """All that the numbers depend on beside the model."""
+    """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),
         "depths": list(DEPTHS),
@@ -129,9 +103,8 @@ def protocol(settings: RetrievalStudy) -> dict[str, Any]:
     }
 
 
-def judged(study: Study, ask: Ask, masks: Masks | None) -> Read:
-    """One ask of the second half, with what masking does to it."""
-    found = study.read(ask)
+def judged(found: Read, ask: Ask, masks: Masks | None) -> Read:
+    """One question of the second half, with the effects of masking."""
     if masks is not None:
         masks.measure(ask, found)
     return found
@@ -141,7 +114,7 @@ def judged(study: Study, ask: Ask, masks: Masks | None) -> Read:
 
 
 def described(asked: Sequence[Ask], first: Scores, second: Scores, induction: Tensor) -> dict[str, Any]:
-    """Answers, heads, how few there are, whether they are the same for other needles, and induction."""
+    """Answers, scores, share of retrieval heads, agreement between needles, and induction scores."""
     needles = [ask.needle for ask in asked]
     by_force, by_itself, log_p, recall = (
         torch.cat([getattr(first, name), getattr(second, name)]) for name in ("forced", "free", "log_p", "recall")
@@ -179,17 +152,17 @@ def described(asked: Sequence[Ask], first: Scores, second: Scores, induction: Te
 
 
 def named(forced: Tensor, free: Tensor, induction: Tensor) -> dict[str, Tensor]:
-    """Columns of the table of heads."""
+    """The columns of the table of heads."""
     return {"forced": forced, "free": free, "induction": induction}
 
 
 def kept(needles: Sequence[int], which: Tensor) -> list[int]:
-    """The needles of some asks."""
+    """The needles of some questions."""
     return [needle for needle, there in zip(needles, which.tolist(), strict=True) if there]
 
 
 def sparsity(scores: Tensor, needles: Sequence[int]) -> dict[str, Any]:
-    """How many heads are retrieval heads; scores are ask layer head."""
+    """The number and share of retrieval heads; scores are ask layer head."""
     mean = scores.mean(0)
     hits, n = int((mean >= BAR).sum()), mean.numel()
     low, high = wilson(hits, n)
@@ -205,9 +178,9 @@ def sparsity(scores: Tensor, needles: Sequence[int]) -> dict[str, Any]:
 
 
 def firing(asked: Sequence[Ask], scores: Tensor, heads: Sequence[Head]) -> list[dict[str, Any]]:
-    """Of every retrieval head: in how many asks it hits, and whether that depends on needle, depth or length.
+    """For every retrieval head, in how many questions it hits, and whether that depends on needle, depth or length.
 
-    The p are of permutations of asks: how likely chance is to make the groups differ as much.
+    The p values are from permutations of questions: the probability that groups differ as much by chance.
     """
     groups: dict[str, list[float]] = {
         "needle": [ask.needle for ask in asked],
@@ -230,12 +203,12 @@ def firing(asked: Sequence[Ask], scores: Tensor, heads: Sequence[Head]) -> list[
 
 
 def by_group(values: Tensor, groups: Sequence[float], seed: int = 0) -> float:
-    """How likely chance is to make groups differ as much: share of permutations whose group means vary as much.
+    """The probability by chance that groups differ as much: the share of permutations whose group means vary as much.
 
     Args:
-        values: one per ask.
-        groups: each ask's group.
-        seed: of the permutations.
+        values: one per question.
+        groups: the group of each question.
+        seed: the seed of the permutations.
     """
     names = sorted(set(groups))
     members = torch.tensor([[float(group == name) for group in groups] for name in names])
@@ -252,7 +225,7 @@ def by_group(values: Tensor, groups: Sequence[float], seed: int = 0) -> float:
 
 
 def compared(one: Tensor, other: Tensor) -> dict[str, Any]:
-    """Two scores of the same heads: rank correlation, of all heads and of those that have a score at all, and tops."""
+    """Two scores of the same heads: rank correlation over all heads and over those with a score, and shared tops."""
     size = min(MAIN, one.numel() // 2)
     tops = [set(top_heads(scores, size)) for scores in (one, other)]
     some = (one > 0) | (other >= BAR)

@@ -1,15 +1,15 @@
-"""What `hopscope lm heads --needles` tells people of a model's retrieval heads, line by line."""
+"""The text report of `hopscope lm heads --needles`, line by line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-SHOWN = 12  # heads that are told; table.csv has all
+SHOWN = 12  # heads that are listed; table.csv has all
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """The report for people."""
+    """The report as text."""
     asked, answers = report["asks"], report["answers"]
     yield (
         f"{report['model']}: {asked['n']} asks for {asked['needles']} needles of {told_range(asked['needle_tokens'])} "
@@ -32,7 +32,7 @@ def lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def mask_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """What masking costs."""
+    """The cost of masking."""
     yield "\nnats per token of the needle lost with heads masked, on needles by which they were not chosen (95 %):"
     lost = {one["set"]: one["lost"] for one in found["log_p"] if "lost" in one}
     for name, value in lost.items():

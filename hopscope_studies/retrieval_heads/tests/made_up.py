@@ -1,4 +1,4 @@
-"""A report as short as it can be, for tests of plumbing: one head of forty does all."""
+"""A minimal report for tests of plumbing: one head of forty does everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieval heads: by hand calculation, a model by hand whose one head has a score of 1, and another way to mask."""
+"""Retrieval heads against hand calculation, a hand-set model with one head of score 1, and another way to mask."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_asks_say_where_the_needle_stands(lens, asked):
 
 def test_needles_that_are_split_otherwise_are_left_out(lens):
     class Odd:
-        """Joins the answer's first word to what stands before it where it is the answer."""
+        """Joins the first word of an answer to the text before it."""
 
         is_fast, chat_template, inner = True, None, lens.tokenizer
 
@@ -107,7 +107,7 @@ def test_hits_by_hand():
     top = torch.tensor([[[2, 3, 2, 3], [0, 3, 4, 4]]])  # layer head step
     hit = hit_places(top, [5, 6, 5, 7], ids, slice(2, 5))
     assert hit[0, 0].tolist() == [True, True, False]  # place 2 twice, which counts once
-    assert hit[0, 1].tolist() == [False, True, True]  # place 0 holds a 5, but lies outside
+    assert hit[0, 1].tolist() == [False, True, True]  # place 0 holds a 5, but is outside the needle
     assert score(hit)[0].tolist() == pytest.approx([2 / 3, 2 / 3])
 
 
@@ -130,7 +130,7 @@ def test_the_head_that_copies_has_a_score_of_one_and_no_other_any(lens, asked):
 
 
 def random_model(kind: str) -> Opened:
-    """As many words as there are by hand, weights drawn at random; of Gemma 3 with windows shorter than prompts."""
+    """As many words as in the hand-set model, with random weights; Gemma 3 has windows shorter than prompts."""
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
 
     words = tokenizer()
@@ -152,7 +152,7 @@ def random_model(kind: str) -> Opened:
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_what_is_read_first_and_kept_gives_what_one_pass_gives(kind):
-    """Scores and masks against transformers' own forward pass of the whole text, masks by a plain edit of patterns."""
+    """Scores and masks against transformers' own pass over the whole text, with masks as a plain edit of patterns."""
     opened = random_model(kind)
     lens = Lens(opened)
     ask = asks(opened.tokenizer, seed=1, count=2)[1]
@@ -268,7 +268,7 @@ def test_the_whole_command_on_smollm2(tmp_path, capsys):
 
 @has_smollm2
 def test_smollm2_reads_needles_as_they_stand():
-    """Every needle is the same tokens in hay and answer, and follows the stem within the chat template."""
+    """Every needle has the same tokens in hay and answer, and follows the stem within the chat template."""
     words = open_model("smollm2", threads=1).tokenizer
     found = asks(words, seed=0, count=12)
     assert len(found) == 12 * len(DEPTHS)

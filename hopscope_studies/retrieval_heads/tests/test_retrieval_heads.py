@@ -1,4 +1,4 @@
-"""Claims on retrieval heads: on a report made by hand each holds, and fails where it should; toys scored by hand."""
+"""Claims on retrieval heads hold, and fail, where they should on a report made by hand; toys scored by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(
     idle: dict[str, Any] | None = None,
     toys: tuple[float, float] = (0.01, 0.95),
 ) -> DataFrame:
-    """Two seeds, controls, one toy (its error, its best head's score), as they come back from table.csv."""
+    """Two seeds, controls, one toy (its error, its best head's score), as read from table.csv."""
     toy = [row("error", "second copy", toys[0]), row("forced", "L1H0", toys[1]), row("forced", "L0H0", 0.0)]
     rows = []
     for run, seed, part, found in (
@@ -76,7 +76,7 @@ def test_numbers_are_those_of_the_report():
 
 
 def worse() -> dict[str, Any]:
-    """Nothing of the kind is so."""
+    """A table in which no claim holds."""
     few = lost(0.1, 0.2)
     return copy.deepcopy(REPORT) | {
         "sparsity": {"forced": sparsity(0.2) | {"half_or_more": 0}, "free": sparsity(0.2)},
@@ -99,7 +99,7 @@ def test_each_fails_where_nothing_of_the_kind_is_so():
     found = verdicts(report=worse(), hand=bad, idle=bad, toys=(0.05, 0.5))
     assert {id for id, verdict in found.items() if verdict == "holds"} == {"untrained_toys_none"}
     undecided = {id for id, verdict in found.items() if verdict == "undecided"}
-    # Where one seed is sparse and the other is not
+    # If one seed is sparse and the other is not
     assert undecided == {"fewer_than_one_in_twenty", "fewer_where_it_writes_itself"}
     assert verdicts(toys=(0.5, 0.1))["toys_that_copy"] == "undecided"  # it does not copy
     assert verdicts(toys=(0.5, 2.0))["untrained_toys_none"] == "fails"
@@ -121,7 +121,7 @@ def test_published_shares_and_who_exceeds_the_papers_bound():
 
 
 def test_the_score_of_a_toy_by_hand():
-    """A head that looks at what followed in the first copy, one that looks at the token itself, one at every other."""
+    """A head that attends to the next token in the first copy, one to the token itself, one to every other token."""
     task = RepeatedSegment()
     batch = drawn(task, 16)
     first, second = batch.draw["starts"].unbind(1)

@@ -1,9 +1,9 @@
-"""Functions that make their own sequence, learnt in context; and with random labels (after Campbell et al., 2023)
+"""Functions that generate their own sequence, learnt in context, also with random labels (Campbell et al., 2023).
 
-Sliding-window functions (arXiv:2312.12655, abstract and released code; no section has these numbers), in a variant in
-which nothing trivial predicts what comes next: a linear function of two x, drawn for every sequence. Transformers
-trained on genuine labels, and on sequences of which a quarter of the labels are random, against least squares, ridge
-regression and the posterior mean, over shares of random labels.
+After the sliding-window functions of arXiv:2312.12655 (abstract and released code; no section has these numbers), in a
+variant in which no trivial prediction works: a linear function of two x, drawn for every sequence. Transformers trained
+on genuine labels, or with a quarter of the labels random, are compared with least squares, ridge regression and the
+posterior mean, over shares of random labels.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ SCALES: dict[str, tuple[SelfGenerated, Architecture, Training, int, int]] = {
         500,
     ),
 }
-#: What each system is trained on: a share of random labels.
+#: The share of random labels that each system is trained on.
 SYSTEMS = {"clean labels": 0.0, "random labels": 0.25}
-#: Shares of random labels that all are asked with.
+#: The shares of random labels in tests.
 SHARES = (0.0, 0.25, 0.5)
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """The source's sequences; references at every share; both systems, and untrained models, over seeds."""
+    """The source's sequences, references at every share, and both systems and untrained models over seeds."""
     task, model, training, seeds, size = SCALES[scale]
     for seed in range(seeds):
         yield Source(size=size, seed=seed)
@@ -91,7 +91,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def reference_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """Errors of predictions without training; on the source's sequences also those of its released model."""
+    """Errors of predictions without training, and on the source's sequences also those of its released model."""
     work, found = done.work, read_json(done.path / "errors.json")
     of_source = isinstance(work, Source)
     if of_source:
@@ -132,7 +132,7 @@ def model_rows(run: Run, size: int) -> Iterator[dict[str, Any]]:
 
 
 def foreign(batch: Batch) -> Batch:
-    """The same last windows, behind the examples of another sequence, which say nothing of the function asked about."""
+    """The same last windows after the examples of another sequence, which carry no information about the function."""
     draw, window = dict(batch.draw), batch.draw["x"][:, -2:]
     draw["x"] = torch.cat([batch.draw["x"][:, :-2].roll(1, 0), window], 1)
     draw["label"] = batch.draw["label"].roll(1, 0)
@@ -140,7 +140,7 @@ def foreign(batch: Batch) -> Batch:
 
 
 def system_of(config: Config) -> str:
-    """What a run is called in tables."""
+    """The name of a run in tables."""
     if not config.training.steps:
         return "untrained"
     return next(name for name, share in SYSTEMS.items() if config.task.as_dict()["replaced"] == share)

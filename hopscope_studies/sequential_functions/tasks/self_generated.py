@@ -1,4 +1,4 @@
-"""A linear function of a sliding window that makes its own sequence (after Campbell et al., 2023, arXiv:2312.12655)."""
+"""A linear function of a sliding window that generates its own sequence (Campbell et al., 2023, arXiv:2312.12655)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from hopscope_studies.sequential_functions.theory.bayes import Mixture, means_of
 
 @dataclass(frozen=True)
 class SelfGenerated(RegressionTask):
-    """Window two: y_t = A1 x_t + A2 x_(t−1), and what comes next is the label's direction, x_(t+1) = √n y_t / |y_t|.
+    """A window of two: y_t = A1 x_t + A2 x_(t−1), and the next x has the label's direction, x_(t+1) = √n y_t / |y_t|.
 
     ```
     (x1, 0)  (x2, 0)  (x3, y2)  (x4, y3)  …       at x_t, from t = 2 on, asked: A1 x_t + A2 x_(t−1)
     ```
 
-    A1 and A2 are drawn for every sequence, entries N(0, 1/2n). Labels have noise, and a share of them is replaced by
-    random vectors of like size; the sequence goes on from what is shown. What is asked is without noise.
+    A1 and A2 are drawn for every sequence, with entries N(0, 1/2n). Labels have noise, and a share of them is replaced
+    by random vectors of equal size. The sequence continues from the label shown. Targets have no noise.
     """
 
     d_x: int = setting(3, "n, components of x and y", low=1, high=256)
@@ -40,7 +40,7 @@ class SelfGenerated(RegressionTask):
 
     @property
     def d_input(self) -> int:  # type: ignore[override]
-        """x, then the label before."""
+        """The size of x and the label before it."""
         return 2 * self.d_x
 
     @property
@@ -60,7 +60,7 @@ class SelfGenerated(RegressionTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Mean squared error over all places: of 0; of the posterior mean (the mean of 2,000 sequences); solved."""
+        """Mean squared errors over all places: 0, the posterior mean (over 2,000 sequences), and a solved task."""
         zero, best = estimated(self)
         return {"predict zero": zero, "posterior mean": best, "solved": 0.0}
 
@@ -70,7 +70,7 @@ class SelfGenerated(RegressionTask):
 
     @property
     def random_size(self) -> float:
-        """Standard deviation of random labels: that of a genuine one of x that A has not made."""
+        """The standard deviation of random labels: that of a genuine label of an x that A has not generated."""
         return float((1 + self.noise**2) ** 0.5)
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
@@ -88,7 +88,7 @@ class SelfGenerated(RegressionTask):
         return {"weights": weights, "x": torch.stack(xs[:-1], 1), "label": torch.stack(labels, 1)}
 
     def direction(self, label: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
-        """A label, made as long as √n."""
+        """A label, scaled to the length √n."""
         return label * self.d_x**0.5 / label.norm(dim=-1, keepdim=True)
 
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position d_input"]:
@@ -105,7 +105,7 @@ class SelfGenerated(RegressionTask):
         return (outputs.float() - targets).square().mean((0, 2))
 
     def roles(self, draw: Draw) -> Roles:
-        """Seen from the last x: a window is looked up where it ends; its label stands at the next position."""
+        """Roles as seen from the last x: a window is looked up where it ends, and its label is at the next position."""
         chain = torch.full((len(draw["x"]), 3, self.length), ABSENT, device=draw["x"].device)
         chain[:, 0, -1] = 0
         chain[:, 1, 1:-1] = 0
@@ -113,7 +113,7 @@ class SelfGenerated(RegressionTask):
         return Roles(("query", "key[1]", "value[1]"), chain)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """What is told, and what is asked; that it is linear is nobody's fact."""
+        """The labels shown, and the one asked; linearity is not stated as a fact."""
         facts = (Fact((f"x{t - 1}", f"x{t}"), f"y{t}") for t in range(2, self.length))
         return Problem(tuple(facts), (f"x{self.length}",))
 
@@ -148,7 +148,7 @@ def window(tokens: Float[numpy.ndarray, "position d_input"], t: int) -> Float[nu
 
 @cache
 def estimated(task: SelfGenerated, size: int = 2000) -> tuple[float, float]:
-    """Mean squared error of 0 and of the posterior mean of labels that are all genuine, over sequences of one seed."""
+    """The mean squared errors of 0 and of the posterior mean given genuine labels, over sequences of one seed."""
     batch = task.but(replaced=0.0).sample(size, seeded(0, "baselines"))
     tokens, n = batch.inputs.double().numpy(), task.d_x
     windows = numpy.concatenate([tokens[:, 1:, :n], tokens[:, :-1, :n]], -1)

@@ -1,4 +1,4 @@
-"""Functions that make their own sequence: the task, the exact posterior, references, the network by hand, claims."""
+"""Functions that generate their own sequence: the task, the exact posterior, references, hand-set network, claims."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TASK = SelfGenerated(d_x=2, length=9, noise=0.25)
 
 
 def test_sequences_make_themselves():
-    """Each x is the direction of the label before, which is shown beside it; the first two labels are nobody's."""
+    """Each x has the direction of the label before, which is shown with it; the first two positions have no label."""
     batch = TASK.sample(500, 1)
     x, label = batch.inputs[..., :2], batch.inputs[..., 2:]
     assert torch.allclose(x.norm(dim=-1), torch.full((500, 9), 2**0.5), atol=1e-5)
@@ -134,7 +134,7 @@ def test_the_stated_loss_of_the_posterior_mean_is_that_of_following_every_sequen
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
 def test_nothing_beats_the_posterior_mean(share):
-    """By place, within the sampling error of 400 sequences."""
+    """At every place, within the sampling error of 400 sequences."""
     task = TASK.but(replaced=share)
     found = errors(task, task.sample(400, 5))
     best = numpy.array(found.pop("posterior mean"))
@@ -152,7 +152,7 @@ def test_least_squares_and_ridge_by_hand():
 
 
 def test_references_use_the_labels_before_alone():
-    """Predictions at a place do not change with what is shown behind it."""
+    """Predictions at a place do not change with what is shown after it."""
     batch, cut = TASK.sample(20, 6), TASK.but(length=6)
     shorter = cut.sample(1, 0)
     shorter.draw = {n: v[:, :6] if n in ("x", "label") else v for n, v in batch.draw.items()}

@@ -1,1 +1,1 @@
-"""What can be known of a function that makes its own sequence."""
+"""Exact and reference predictions for a function that generates its own sequence."""

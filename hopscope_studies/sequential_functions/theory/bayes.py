@@ -1,8 +1,9 @@
-"""The best prediction where some labels are random: a mixture over which of them are (ours; float64 numpy).
+"""The best prediction if some labels are random: a mixture over the sets of genuine labels (ours; float64 numpy).
 
-Rows of A have the prior N(0, v I). A genuine label is A z + σ ξ; a random one is τ ξ and says nothing of A. For a known
-set of genuine labels the posterior of A is normal, and its mean is ridge regression with penalty σ²/v. Over t labels
-there are 2^t sets; each is followed exactly, with its posterior probability, by one recursion of rank one per label.
+Rows of A have the prior N(0, v I). A genuine label is A z + σ ξ. A random one is τ ξ and carries no information about
+A. For a known set of genuine labels the posterior of A is normal, and its mean is ridge regression with penalty σ²/v.
+After t labels there are 2^t sets. Each is followed exactly, with its posterior probability, by a rank-one update per
+label.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ Array = ndarray
 
 
 class Mixture:
-    """What is known of A after some labels: every set of genuine ones with its weight, mean and covariance.
+    """The posterior of A after some labels: every set of genuine labels with its weight, mean and covariance.
 
     Args:
         n_outputs: rows of A.
         n_features: columns of A.
-        weight_variance: v, of the entries of A.
-        noise: σ, of genuine labels.
-        replaced: share of labels that are random; at 0 there is one set, all of them.
+        weight_variance: v, the variance of the entries of A.
+        noise: σ, the noise of genuine labels.
+        replaced: the share of random labels; at 0 the only set is that of all labels.
         random_size: τ, standard deviation of random labels.
     """
 
@@ -50,7 +51,7 @@ class Mixture:
         return found
 
     def observe(self, z: Float[Array, "feature"], label: Float[Array, "output"]) -> None:
-        """Take note of a label of z: of every set there are two now, with it and without."""
+        """Update on a label of z: every set splits into two, with the label and without."""
         seen = self.covariances @ z  # set feature
         variance = seen @ z + self.noise**2
         error = label - self.means @ z
@@ -85,6 +86,6 @@ def means_of_genuine(
 
 
 def normal(error: Float[Array, "set output"], variance: Float[Array, "set"]) -> Float[Array, "set"]:
-    """Log density of independent normal components."""
+    """The log density of independent normal components."""
     found: Array = -0.5 * ((error**2).sum(-1) / variance + error.shape[-1] * numpy.log(2 * numpy.pi * variance))
     return found

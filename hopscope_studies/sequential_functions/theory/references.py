@@ -1,7 +1,7 @@
-"""Predictions that need no training: trivial ones, least squares and ridge on windows, one step of descent, Bayes.
+"""Predictions without training: trivial ones, least squares and ridge on windows, one step of descent, Bayes' rule.
 
-All in float64 from what a model sees, the inputs alone; (sequence, place, component), the first place being the second
-x. The posterior mean follows every set of labels that may be genuine (`bayes`).
+All are float64 and computed from the inputs that a model sees; shapes are (sequence, place, component), and the first
+place is the second x. The posterior mean follows every set of labels that may be genuine (`bayes`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Tokens = Float[ndarray, "sequence position d_input"]
 def predictions(task: SelfGenerated, batch: Batch) -> dict[str, Predictions]:
     """Every prediction by name."""
     tokens = batch.inputs.double().numpy()
-    labels = tokens[:, 1:, task.d_x :]  # at each place asked, the label before
+    labels = tokens[:, 1:, task.d_x :]  # the label before each place asked
     earlier = numpy.concatenate([numpy.zeros_like(labels[:, :1]), labels[:, :-1]], 1)
     return {
         "zero": numpy.zeros_like(labels),
@@ -40,24 +40,24 @@ def predictions(task: SelfGenerated, batch: Batch) -> dict[str, Predictions]:
 
 
 def errors(task: SelfGenerated, batch: Batch) -> dict[str, list[float]]:
-    """Mean squared error of every prediction by place."""
+    """The mean squared error of every prediction, by place."""
     targets = batch.targets.double().numpy()
     return {name: ((said - targets) ** 2).mean((0, 2)).tolist() for name, said in predictions(task, batch).items()}
 
 
 def penalty(task: SelfGenerated) -> float:
-    """The noise's variance over the weights'."""
+    """The variance of the noise over that of the weights."""
     return task.noise**2 * 2 * task.d_x
 
 
 def windows(task: SelfGenerated, tokens: Tokens) -> Float[ndarray, "sequence place feature"]:
-    """x and the one before it, at every place asked."""
+    """x and the x before it, at every place asked."""
     x = tokens[:, :, : task.d_x]
     return numpy.concatenate([x[:, 1:], x[:, :-1]], -1)
 
 
 def by_place(task: SelfGenerated, tokens: Tokens, penalised: float) -> Predictions:
-    """Least squares of least norm on windows and labels so far, or ridge regression where there is a penalty."""
+    """Minimum-norm least squares on the windows and labels so far, or ridge regression with a penalty."""
     seen, labels = windows(task, tokens), tokens[:, 2:, task.d_x :]
     found = numpy.zeros((*seen.shape[:2], task.d_x))
     for one, (z, y) in enumerate(zip(seen, labels, strict=True)):
@@ -77,7 +77,7 @@ def one_step(task: SelfGenerated, tokens: Tokens, rate: float) -> Predictions:
 
 @cache
 def best_rate(task: SelfGenerated, size: int = 2000) -> float:
-    """The rate at which one step is best over all places of genuine labels: a least-squares fit, on fixed draws."""
+    """The rate with the least error of one step, over all places with genuine labels: a fit on fixed sequences."""
     batch = task.but(replaced=0.0).sample(size, generator(0, "rate"))
     said = one_step(task, batch.inputs.double().numpy(), 1.0)
     return float((said * batch.targets.double().numpy()).sum() / (said**2).sum())
@@ -85,15 +85,15 @@ def best_rate(task: SelfGenerated, size: int = 2000) -> float:
 
 # The source's own sequences --------------------------------------------------------------------------------------
 
-#: Squared error by place of the model that Campbell et al. released, on `seq_rec_linear` (their `eval.ipynb`).
+#: Squared error by place of the model released by Campbell et al., on `seq_rec_linear` (their `eval.ipynb`).
 RELEASED = (1.00, 0.82, 0.44, 0.25, 0.14, 0.11, 0.09, 0.08, 0.08, 0.07, 0.07)
 
 
 def source_sequences(size: int, seed: int, n: int = 20, length: int = 11) -> Float[ndarray, "sequence x component"]:
-    """Unit vectors x_(t+1) = W x_t / |W x_t|, as their `seq_rec_linear` draws them, with a W for every sequence.
+    """Unit vectors x_(t+1) = W x_t / |W x_t|, drawn as by their `seq_rec_linear`, with a W for every sequence.
 
     W is V diag(λ) V^T of a normal matrix's real eigenvalues and vectors (of a complex pair, real and imaginary part),
-    λ cut to ±1 and entries to ±½. There is one x more than places asked.
+    λ clipped to ±1 and entries to ±½. There is one x more than places asked.
     """
     random = generator(seed, "source")
     found = []
@@ -110,7 +110,7 @@ def source_sequences(size: int, seed: int, n: int = 20, length: int = 11) -> Flo
 
 
 def source_errors(size: int, seed: int) -> dict[str, list[float]]:
-    """Squared error by place, where 0 costs 1: of what stood two places before what is asked, and of least squares."""
+    """Squared error by place, where predicting 0 costs 1: of the value two places before, and of least squares."""
     x = source_sequences(size, seed)
     asked, before = x[:, 1:], numpy.concatenate([numpy.zeros_like(x[:, :1]), x[:, :-2]], 1)
     before[:, 1] = x[:, 0] / numpy.linalg.norm(x[:, 0], axis=-1, keepdims=True)

@@ -1,10 +1,10 @@
-"""Which algorithm is learnt? Circuits named by the schedules that they realise (beyond Musat, ICLR 2025, section 8.2).
+"""Which algorithm is learnt? Circuits by the schedules that they realise (beyond Musat, ICLR 2025, section 8.2).
 
-The paper describes one hop after the other: the query follows the chain, a fact per layer. Theory knows faster ways
-(docs/theory.md): facts join with facts ahead of the query, and pointer doubling does five hops in four layers. Here
-every trained model's circuit is found (`hopscope.circuits`) and named (`hopscope.theory.naming`), at the exact minimum
-depth and where one hop per layer would fit, for three orders of the facts. All models have a prior that the
-paper does not have (a learnt bias by distance, which starts above 0 for the token before in layer 0), and no MLP.
+In the paper's description the query follows the chain hop by hop, a fact per layer. In theory there are faster ways
+(docs/theory.md): facts join with each other before the query reads them, and pointer doubling does five hops in four
+layers. Here every trained model's circuit is found (`hopscope.circuits`) and named (`hopscope.theory.naming`), at the
+exact minimum depth and where one hop per layer would fit, for three orders of the facts. All models have a prior that
+the paper does not have (a learnt bias by distance, which starts above 0 for the token before in layer 0), and no MLP.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import minimum_depth
+from hopscope_studies.stacked_heads.experiments.fig7 import moment
 from hopscope_studies.stacked_heads.experiments.minimum_depth import least
 from hopscope_studies.stacked_heads.named_circuits import parts_of
 
-#: Seconds that each scale takes on two cores; many of the runs are those of `minimum_depth`, and not counted here.
+#: Seconds that each scale takes on two cores, without runs that are also those of `minimum_depth`.
 SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}
 CELL_SECONDS = 300
 ORDERS = ("deepest_first", "shuffled", "nearest_first")
 
-#: By order, D and layers with the number of seeds: at the minimum depth, and at D + 1, where one hop per layer fits.
+#: The number of seeds by order, D and layers: at the minimum depth, and at D + 1, where one hop per layer fits.
 CELLS = {
     "deepest_first": {(2, 3): 3, (3, 4): 3, (4, 4): 3, (4, 5): 3, (5, 4): 2},
     "shuffled": {(2, 3): 3, (3, 4): 1},
@@ -43,12 +44,12 @@ CELLS = {
 }
 #: At larger scales: every order and depth, at `long` five seeds.
 EVERY = {order: {(hops, n): 5 for hops in (2, 3, 4, 5) for n in (least(hops), hops + 1)} for order in ORDERS}
-PAPER_SEEDS = 8  # of figure 4 (section 7.1)
-PRESETS = {4: "minimum_depth", 6: "five_hops"}  # of five hops, by layers
+PAPER_SEEDS = 8  # the paper's number of seeds for figure 4 (section 7.1)
+PRESETS = {4: "minimum_depth", 6: "five_hops"}  # for five hops, by layers
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every order; with deepest facts first runs of `minimum_depth`, and of five hops those of two presets."""
+    """Every order; the runs are those of `minimum_depth`, and for five hops those of two presets."""
     if scale == "quick":
         yield minimum_depth.cell(1, 2, 0, scale)
         return
@@ -73,8 +74,8 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run (`kind` is `circuit`), per path of its circuit (`path`), and per hop (`hop`).
 
     Columns of the run: run, version, seed, prior, D, order, layers, mse (on fresh sequences). Of a circuit: verdict
-    (`unsolved` where none was looked for); model, by_hand, live (its losses); name, height, reads, ahead (of the
-    flattest schedule that it realises), names (of all); heads, fewest (useful ones, and how many would do). Of a path:
+    (`unsolved` if none was searched); model, by_hand, live (its losses); name, height, reads, ahead (of the flattest
+    schedule that it realises), names (of all); heads, fewest (its heads, and the fewest that would suffice). Of a path:
     path, strength, part (`join`, `read` by the query, `ahead` of it, `other` chains), onset (as JSON). Of a hop: hop,
     k, loss, learnt.
     """
@@ -83,15 +84,15 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 # The picture -----------------------------------------------------------------------------------------------------
 
-PALE = "#f0f0f0"  # of models that have not solved their task
+PALE = "#f0f0f0"  # colour of models that have not solved their task
 NAMES = ("linear, by the query", "linear", "mixed", "doubling", "either", NONE)
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A row per order, D and depth; a square per seed, coloured by the algorithm that its circuit is.
+    """A row per order, D and depth, with a square per seed, coloured by the algorithm of its circuit.
 
-    In an unsolved model's square are the hops that it learnt, of D."""
+    An unsolved model's square shows how many of its D hops it learnt."""
     hops = table[table.kind == "hop"]
     learnt = (hops.loss < LEARNT).groupby(hops.run).sum()
     circuits = table[table.kind == "circuit"].assign(learnt=lambda rows: rows.run.map(learnt))
@@ -117,7 +118,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def cells_of(circuits: DataFrame) -> Iterator[tuple[str, DataFrame]]:
-    """Circuits by D and layers, with what to call them."""
+    """Circuits by D and layers, with labels."""
     for hops, layers in sorted(set(zip(circuits.D.astype(int), circuits.layers.astype(int), strict=True))):
         part = circuits[(hops == circuits.D) & (circuits.layers == layers)].sort_values("seed")
         depth = "one hop per layer fits" if layers > hops else "the minimum"
@@ -125,7 +126,7 @@ def cells_of(circuits: DataFrame) -> Iterator[tuple[str, DataFrame]]:
 
 
 def tint_of(name: str) -> str:
-    """A colour for an algorithm: who merges matters where it is linear."""
+    """The colour of an algorithm; for linear ones it depends on who merges."""
     kind = name if name in NAMES else name.split(",")[0]
     return dict(zip(NAMES, (colour(4), colour(0), colour(5), colour(1), colour(2), "#c4c4c4"), strict=True))[kind]
 
@@ -134,7 +135,7 @@ def tint_of(name: str) -> str:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt, against the paper's description and the optimum."""
+    """The learnt algorithms, against the paper's description and the optimum."""
     circuits = table[(table.kind == "circuit") & (table.verdict == "circuit")]
     long = circuits[circuits.D >= 3]
     yield are_schedules(circuits, table)
@@ -149,7 +150,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def counted(circuits: DataFrame, column: str = "name") -> str:
-    """How often each name comes, in words."""
+    """How often each name occurs, in words."""
     return ", ".join(f"{name} {n}" for name, n in circuits[column].value_counts().items()) or "no circuit"
 
 
@@ -159,7 +160,7 @@ def by_order(circuits: DataFrame) -> str:
 
 
 def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether the theory's paths account for what is found."""
+    """Whether the theory explains the circuits that are found."""
     of = table[table.kind == "circuit"]
     return Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
@@ -173,7 +174,7 @@ def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
-    """The paper's description."""
+    """Whether circuits match the paper's description."""
     return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
         "one_hop_per_layer",
         "In circuits of models with enough layers for one hop per layer (D + 1 layers, D = 3 to 5), the query "
@@ -186,7 +187,7 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
-    """What deepest first makes possible."""
+    """Whether facts look ahead with deepest facts first."""
     return Evidence(circuits, "beyond", among=table).claim(
         "facts_look_ahead",
         "With deepest facts first, every circuit of D = 3 to 5 joins facts to those that follow from them before "
@@ -198,7 +199,7 @@ def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
-    """What the least depth forces."""
+    """Whether circuits at the minimum depth are pointer doubling."""
     cells = ", ".join(f"D = {hops}: {counted(part)}" for hops, part in circuits.groupby("D"))
     return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
@@ -212,7 +213,7 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
-    """Heads against the optimum."""
+    """The number of heads against the optimum."""
     beyond = circuits.heads - circuits.fewest
     counts = ", ".join(f"{n:.0f} more: {times}" for n, times in beyond.value_counts().sort_index().items())
     return Evidence(circuits, "8.2 (ii)", source="", among=table).claim(
@@ -226,7 +227,7 @@ def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
-    """Hop order in one order of the facts: where it holds in all three it is the hops', not their positions'."""
+    """Whether hops are learnt in order; if so for all three orders of the facts, positions do not explain it."""
     learnt = hops.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     two = learnt.notna().sum(axis=1) >= 2
     return Evidence(hops, "7.2, 9.2", source="paper", among=table).claim(
@@ -240,8 +241,9 @@ def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
 
 
 def later(paths: DataFrame, table: DataFrame) -> Claim:
-    """When the parts of what looks ahead come."""
-    waits = [first_of(part, "ahead") - first_of(part, "read") for _, part in paths.groupby("run") if ahead_in(part)]
+    """Whether look-ahead emerges after the query's first read."""
+    both = [part for _, part in paths.groupby("run") if {"ahead", "read"} <= set(part.part)]
+    waits = [first_of(part, "ahead") - first_of(part, "read") for part in both]
     return Evidence(paths, "beyond (9.2)", among=table).claim(
         "look_ahead_comes_later",
         "With deepest facts first, a circuit's first merge of two facts emerges after the query's first read of a "
@@ -253,18 +255,6 @@ def later(paths: DataFrame, table: DataFrame) -> Claim:
     )
 
 
-def ahead_in(paths: DataFrame) -> bool:
-    """Whether a circuit has both."""
-    return {"ahead", "read"} <= set(paths.part)
-
-
 def first_of(paths: DataFrame, part: str) -> float:
-    """The step at which the first path of a part emerged; −∞ if it was there from the start, ∞ if it never was."""
-    return min(step_of(Onset(**json.loads(text))) for text in paths.onset[paths.part == part])
-
-
-def step_of(emerged: Onset) -> float:
-    """As a number, censored ones too."""
-    return (
-        emerged.step if emerged.step is not None else {"already": -float("inf"), "never": float("inf")}[emerged.status]
-    )
+    """The step at which the first path of a part emerged; −∞ if before training, ∞ if never."""
+    return min(moment(Onset(**json.loads(text))) for text in paths.onset[paths.part == part])

@@ -1,8 +1,8 @@
-"""All attention maps, and what they show of the circuits (Musat, ICLR 2025, appendix C, section 8.2).
+"""All attention maps, and what they show about the circuits (Musat, ICLR 2025, appendix C, section 8.2).
 
 The paper prints a map of every head of Transformers A and D, on one prompt, and says that heads in use are easily
-interpretable. Here: every head of the models of `fig5` on one fresh sequence, with the paths of the circuits that
-`hopscope.circuits` validated; and the question that a reader of maps must ask, whether what is seen is what is used.
+interpretable. This experiment shows every head of the models of `fig5` on one fresh sequence, with the paths of the
+circuits that `hopscope.circuits` validated, and tests whether the attention in maps is the attention in use.
 """
 
 from __future__ import annotations
@@ -15,24 +15,18 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import Evaluator
-from hopscope.configuration.config import Config
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
-from hopscope_studies.stacked_heads.experiments import fig5
+from hopscope_studies.stacked_heads.experiments.fig5 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
 
 FAINT = 0.02  # attention below which a map's entry is not kept
-SEEN = 0.5  # mean attention that nobody overlooks (the paper's threshold of emergence, section 9.1)
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig5`."""
-    yield from fig5.runs(scale)
+SEEN = 0.5  # mean attention that is visible in a map (the paper's threshold of emergence, section 9.1)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -46,7 +40,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def about(run: Run) -> dict[str, Any]:
-    """A run's columns."""
+    """The columns of a run."""
     return {
         **columns_of(run),
         "layers": run.config.model.n_layers,
@@ -55,7 +49,7 @@ def about(run: Run) -> dict[str, Any]:
 
 
 def entries(run: Run) -> Iterator[dict[str, Any]]:
-    """What every head attends to, in one sequence."""
+    """The attention of every head on one sequence."""
     one = Evaluator(run.model, run.task.sample(1, 0))
     for layer, pattern in enumerate(one.patterns):
         for (head, query, key), attention in numpy.ndenumerate(pattern[0].numpy(force=True)):
@@ -65,7 +59,7 @@ def entries(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def paths(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """How strongly each path is attended, on average, and whether the circuit has it."""
+    """The mean attention on each path, and whether the circuit has it."""
     many = Evaluator(run.model, run.task.sample(SEQUENCES.get(scale, SEQUENCES["full"]), 0))
     circuit = circuit_of(run, scale)
     used = {found.path for found in circuit.paths}
@@ -77,7 +71,7 @@ def paths(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A row of maps per model, one per head; framed where the circuit uses the head."""
+    """A row of maps per model, one per head; heads of the circuit are framed."""
     maps, named = table[table.kind == "map"], table[table.kind == "path"]
     models = list(maps.groupby("seed"))
     n_heads = int(table.layers.max() * table.heads.max())
@@ -105,7 +99,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether maps show circuits: all of them, and nothing else."""
+    """Whether maps show the circuits completely, and nothing else."""
     rows = table[(table.kind == "path") & (table.verdict == "circuit")]
     used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
     yield Evidence(rows, "8.2, C", source="", among=table).claim(

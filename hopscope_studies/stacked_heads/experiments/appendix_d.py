@@ -1,7 +1,7 @@
 """The attention of every path of a circuit over training (Musat, ICLR 2025, appendix D, section 9).
 
-The paper shows thirteen curves of one model. Here: the paths of the circuits of the runs of `fig7`, a panel per seed;
-when they pass 0.5 is judged by `fig7`, how they do here.
+The paper shows thirteen curves of one model. This experiment shows the paths of the circuits of the runs of `fig7`, a
+panel per seed. `fig7` judges when they pass 0.5; this experiment judges whether they stay above it.
 """
 
 from __future__ import annotations
@@ -11,25 +11,19 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import columns_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
-from hopscope_studies.stacked_heads.experiments import fig7
+from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
-COMPARES_RUNS = True  # what one run follows is followed in all
+COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
 EMERGED = 0.5  # paper, section 9.1
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig7`."""
-    yield from fig7.runs(scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -76,7 +70,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """How paths come."""
+    """Whether paths end strong, and stay."""
     own = table[table.in_circuit.astype(bool)].sort_values("step")
     curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
     yield Evidence(own, "9.1, D", source="paper", among=table).claim(

@@ -1,8 +1,8 @@
-"""Does one path speed up another? Paths held ideal, or knocked out, from the first step on (beyond Musat, section 9.2).
+"""Does one path speed up another? Paths are held ideal, or knocked out, from the start (beyond Musat, section 9.2).
 
-The paper finds that heads emerge one after the other. Whether the earlier one is *needed* by the later one cannot be
-seen in curves; it can be tried: give the model the earlier one for nothing, or take it away, and look when each hop is
-learnt (Singh et al., 2024, clamp induction subcircuits so). D = 2, the packaged run's model, nearest facts first.
+The paper finds that heads emerge one after the other. Curves cannot show whether a later head *needs* the earlier one.
+An intervention can: provide the earlier head from the start, or remove it, and measure when each hop is learnt (Singh
+et al., 2024, clamp induction subcircuits in this way). D = 2, the packaged run's model, nearest facts first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hopscope.tasks.retrieval import Retrieval
 SECONDS = {"quick": 8, "cpu": 560, "paper": 2000}
 
 FACTS = ("L0H0 value[1]->key[1]", "L0H0 value[2]->key[2]")
-#: What is done to attention, by name.
+#: The clamps, by name.
 CLAMPS = {
     "nothing": "",
     "facts whole": ";".join(f"{path} ideal@0" for path in FACTS),
@@ -54,13 +54,13 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def clamp_of(config: Config) -> str:
-    """The name of what is done to attention."""
+    """The name of a run's clamps."""
     named = {Training(clamps=clamps).clamps: name for name, clamps in CLAMPS.items()}
     return named[config.training.clamps]
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """Every hop's validation loss over training, clamps in force."""
+    """Every hop's validation loss over training, with the clamps applied."""
     return hop_curves_of(runs, clamp=clamp_of)
 
 
@@ -103,14 +103,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def learnt(table: DataFrame, clamp: str) -> DataFrame:
-    """The step at which each hop goes below 0.5, by seed; infinite where it had not when training ended."""
+    """The step at which each hop's loss falls below 0.5, by seed; infinite if it does not in training."""
     return first_below(table[table.clamp == clamp], 0.5, by="seed").unstack("hop").fillna(math.inf)
 
 
 def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, sooner: bool, table: DataFrame) -> Claim:
-    """One clamp against none: the ratio of the times, and whether it has the sign that is claimed in every seed.
+    """One clamp against none: the ratio of the times, and whether every seed has the claimed direction.
 
-    Learnt with the clamp alone, a hop counts as sooner, though by how much is not known.
+    A hop that is learnt only with the clamp counts as sooner, with an unknown ratio.
     """
     both = free.index.intersection(held.index)
     pairs = [(free[seed], held[seed]) for seed in both if math.isfinite(free[seed]) or math.isfinite(held[seed])]

@@ -1,9 +1,10 @@
-"""Conditional retrieval, trained, with its circuit (Musat, ICLR 2025, section 3.1, which defines it and trains none).
+"""Conditional retrieval, with its circuit (Musat, ICLR 2025, section 3.1, which defines the task without training it).
 
-Two chains of "x and y from the query, z from x and y together": overlooking either premise leaves a choice of two.
-Facts of three tokens want two heads that join them, one for the token before and one for that before it. What two cores
-train in minutes begins with a prior for both, in 5 layers of two heads, with the facts in either order; the same model
-without it is the control. Circuits are found as for plain retrieval and judged by the task's own threshold.
+Two chains of "x and y from the query, z from x and y together": without either premise two answers remain. Facts of
+three tokens need two heads that join them, one for the previous token and one for the token before that. The models,
+which two cores train in minutes, start with a prior for both. They have 5 layers of two heads, with the facts in either
+order. The same model without the prior is the control. Circuits are found as for plain retrieval and judged by the
+task's threshold.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.curves import final, first_below, hop_curves_of
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.priors import NONE, prior_of
 from hopscope.experiments.tables import columns_of
 from hopscope.experiments.values import lags
@@ -27,14 +28,15 @@ from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
+from hopscope_studies.stacked_heads.named_circuits import all_have_one
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 20_000}
 
-#: The prior: one head of layer 0 begins with the token before, the other with that before it.
+#: The prior: one head of layer 0 starts with the previous token, the other with the token before that.
 PRIOR = "relative(start='L0H0 1:4; L0H1 2:4')"
 STEPS = {"cpu": 600, "paper": 10_000}
-MANY = {"cpu": (5, 5), "paper": (8, 8)}  # seeds of each order with the prior, and of the first without
+MANY = {"cpu": (5, 5), "paper": (8, 8)}  # seeds of each order with the prior, and of the first order without
 ORDERS = ("deepest_first", "nearest_first")
 
 
@@ -93,7 +95,7 @@ def order_of(config: Config) -> str:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: the loss of each variable over training. Right: what the removal of each path of the circuits costs."""
+    """Left: the loss of each variable over training. Right: the loss of the circuits without each path."""
     losses, paths = table[table.kind == "loss"], table[(table.kind == "path") & (table.path != "none")]
     shown = picture(10.0, max(4.2, 0.17 * len(paths)))
     left, right = shown.subplots(1, 2)
@@ -116,7 +118,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Learnt, in order, by a circuit."""
+    """Whether the task is learnt, in which order, and by a circuit."""
     losses = table[table.kind == "loss"]
     paths = table[table.kind == "path"]
     yield from about_losses(losses[losses.prior != NONE], losses[losses.prior == NONE])
@@ -124,7 +126,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
-    """What is learnt with the prior and without, and in which order."""
+    """Which variables are learnt with the prior and without, and in which order."""
     ends = final(taught).groupby("run").max()
     orders = taught.groupby("run").order.first()
     told = "; ".join(
@@ -164,7 +166,7 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
 
 
 def circuit_found(paths: DataFrame) -> Claim:
-    """Whether the search explains what is learnt."""
+    """Whether the circuits explain the trained models."""
     circuits = paths.groupby("run").first()
     solved = circuits[circuits.model < circuits.threshold]
     return Evidence(paths, "8, E, beyond", source="").claim(
@@ -175,12 +177,5 @@ def circuit_found(paths: DataFrame) -> Claim:
         "loss by hand",
         n=len(solved),
         number="highest",
-        also=[
-            bound(
-                "models with a circuit that keeps it below the threshold",
-                solved.verdict == "circuit",
-                of="share of",
-                equals=1,
-            )
-        ],
+        also=[all_have_one(solved.verdict == "circuit", "that keeps it below the threshold")],
     )

@@ -1,9 +1,9 @@
 """Five ways to pose the same problem: every curriculum on the retrieval problem (Musat, section 7; arXiv:2505.23683).
 
-The paper compares its implicit curriculum, all hops asked at once, with none. Others ask the last hop alone, too, but
-pose easier sequences beside the hard ones (`mixture`) or before them (`staged`, `layerwise`). The packaged run's
-recipe, D = 2, nearest facts first; with so few hops `layerwise` has the stages of `staged` and would train the same
-weights, so it is left to the paper scale, where D = 4.
+The paper compares its implicit curriculum, which asks all hops at once, with none. Other curricula ask the last hop
+alone but add easier sequences to the hard ones (`mixture`) or put them first (`staged`, `layerwise`). The recipe is the
+packaged run's, D = 2, nearest facts first. With so few hops `layerwise` has the same stages as `staged`, so it is only
+run at the paper scale, where D = 4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hopscope.experiments.curves import SOLVED, endings_of
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 170, "paper": 40_000}
@@ -35,23 +35,21 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop asked, as `endings_of` makes it; only the implicit curriculum asks all."""
-    return endings_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
+    return endings_of(runs, **columns("curriculum"))
 
 
 def figure(table: DataFrame) -> Figure:
     """How the last hop ended, and when it was learnt, by curriculum."""
-    return by_setting(
-        last_hops(table), "curriculum", "curriculum", Retrieval().baselines["right step, no chain followed"]
-    )
+    return by_setting(last_hops(table), "curriculum", "curriculum", NO_CHAIN)
 
 
 def last_hops(table: DataFrame) -> DataFrame:
-    """The hop that every curriculum asks."""
+    """The rows of the last hop, which every curriculum asks."""
     return table[table.k == table.k.max()]
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """None learns nothing; which others do; and which is soonest."""
+    """Whether training without a curriculum fails, which curricula succeed, and which is fastest."""
     rows = last_hops(table)
     alone = rows[rows.curriculum == "none"]
     yield Evidence(alone, "7.2", source="paper").claim(
@@ -66,7 +64,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def solves(rows: DataFrame, name: str) -> Claim:
-    """Whether one curriculum gets there in most runs."""
+    """Whether most runs with one curriculum solve the last hop."""
     solved = rows.loss < SOLVED
     section = "7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)"
     return Evidence(rows, section).claim(
@@ -81,7 +79,7 @@ def solves(rows: DataFrame, name: str) -> Claim:
 
 
 def fastest(rows: DataFrame) -> Claim:
-    """Asking all at once against taking turns; a run that never learns counts as all its steps, a lower bound."""
+    """The implicit curriculum against the others; a run that does not learn counts with all its steps."""
     never = rows.learnt.isna().groupby(rows.curriculum).sum().to_dict()
     median = rows.assign(learnt=rows.learnt.fillna(rows.steps)).groupby("curriculum").learnt.median()
     many = rows.groupby("curriculum").size().to_dict()

@@ -1,7 +1,7 @@
 """Is the implicit curriculum needed? D = 2 with and without it (Musat, ICLR 2025, section 7.2, at a smaller depth).
 
-The paper's figure 4 (left) compares D = 5 with and D = 3 without curriculum over 1 to 8 layers. This is its core at a
-size that two cores train in minutes: the same D = 2, the same model, nearest facts first, curriculum the only change.
+The paper's figure 4 (left) compares D = 5 with and D = 3 without curriculum over 1 to 8 layers. This is the comparison
+at a size that two cores train in minutes: D = 2, nearest facts first, with the curriculum as the only change.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hopscope.experiments.values import lags
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
@@ -44,7 +45,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training."""
-    return hop_curves_of(runs, curriculum=lambda config: config.task.as_dict()["curriculum"])
+    return hop_curves_of(runs, **columns("curriculum"))
 
 
 def figure(table: DataFrame) -> Figure:

@@ -1,7 +1,7 @@
 """Depth against width at equal parameters (beyond Musat; the paper's section 5 says that depth cannot be replaced).
 
-Two, three, four, six and eight layers, each as wide as four layers of 128 allow. What a layer short of the minimum
-cannot do no width can; what more layers than needed bring is an open question. D = 2, the packaged run's recipe.
+Two, three, four, six and eight layers, each as wide as the parameters of four layers of 128 allow. In theory no width
+replaces a layer below the minimum; whether layers beyond it help is an open question. D = 2, the packaged run's recipe.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Depth is not to be had for width; whether more of it helps."""
+    """Whether width can replace depth, and whether more depth than needed helps."""
     below = table[table.layers < table.least]
     widths = ", ".join(map(str, sorted(set(below.d_model), reverse=True))) or "none"
     spread = table.parameters.max() / table.parameters.min() - 1

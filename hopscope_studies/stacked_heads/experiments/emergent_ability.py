@@ -2,8 +2,8 @@
 
 Schaeffer et al. (2023) hold that abilities seem to emerge only under discontinuous measures. The paper answers that
 without its minimum number of layers no transformer can retrieve. So the mean squared error, which gives credit for
-every part of an answer, should fall at once there as layers are added, and stay where it was before. The runs, and how
-each ended, are those of `fig4` with curriculum.
+every part of an answer, should stay constant as layers are added and fall at the minimum. The runs, and how each ended,
+are those of `fig4` with curriculum.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig4
+from hopscope_studies.stacked_heads.experiments.fig4 import table as table
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}
@@ -31,13 +31,8 @@ def runs(scale: str) -> Iterator[Config]:
     yield from (config for config in fig4.runs(scale) if config.task.as_dict()["curriculum"] == "implicit")
 
 
-def table(runs: list[Run], scale: str) -> DataFrame:
-    """As that of `fig4`: how each run and hop ended, with layers and the least number of them."""
-    return fig4.table(runs, scale)
-
-
 def best(table: DataFrame) -> DataFrame:
-    """The lowest loss over seeds, by layers (rows) and hop (columns): what so many layers can do."""
+    """The lowest loss over seeds, by layers (rows) and hop (columns)."""
     return table.pivot_table(index="layers", columns="k", values="loss", aggfunc="min").sort_index()
 
 
@@ -61,7 +56,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """A step at the minimum, and none before it."""
+    """Whether the loss falls at the minimum depth, and not before."""
     lowest, least = best(table), table.groupby("k").least.first()
     shares, before = [], []
     for k in lowest.columns:

@@ -1,11 +1,12 @@
 """Layers against hops, with and without implicit curriculum (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
 
 The paper trains 1 to 8 layers of 8 heads, 8 seeds each: D = 5 with implicit curriculum, D = 3 without. Here the same D
-and heads are trained for fewer steps, with a prior that the paper does not have: a learnt bias by distance, which in
-layer 0 starts at 4 for the token before (the preset `figure_4_prior`). Scale `cpu` has 2 to 6 layers and three seeds
-(two without curriculum), `long` all layers and five seeds, and one run without curriculum for the paper's 10,000 steps;
-`paper` has the paper's own settings. Beside its claims stands the exact minimum depth (docs/theory.md), which is
-sharper than its bound: with many heads and a causal mask x_k needs ⌈log2(2k+1)⌉ layers.
+and heads are trained for fewer steps, with a prior that the paper does not have: a learnt bias by distance that starts
+at 4 for the previous token in layer 0 (the preset `figure_4_prior`). Scale `cpu` has 2 to 6 layers and three seeds (two
+without curriculum). Scale `long` has all layers and five seeds, and one run without curriculum for the paper's 10,000
+steps. Scale `paper` has the paper's own settings. The results are also compared with the exact minimum depth
+(docs/theory.md), which is sharper than the paper's bound: with many heads and a causal mask x_k needs ⌈log2(2k+1)⌉
+layers.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 from hopscope_studies.stacked_heads.experiments import curriculum
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 3200, "paper": 400_000}
 CELL_SECONDS = 1200
 
 
-ENDS_ABOVE = 0.7  # the loss of what was not learnt (paper, section 7.2)
+ENDS_ABOVE = 0.7  # a hop with a loss above this is not learnt (paper, section 7.2)
 STEPS = 400  # with the prior: every hop of D = 5 is below 0.1 by then
-PAPER_STEPS = 10_000  # of section 7.1; at `long` one run without curriculum has them
-#: With the prior, by scale: D, curriculum, layers, seeds. At `cpu` no layers that are fewer than any hop needs.
+PAPER_STEPS = 10_000  # section 7.1; at `long` one run without curriculum has as many
+#: With the prior, by scale: D, curriculum, layers, seeds. Scale `cpu` starts with the fewest layers that some hop
+#: needs.
 CELLS = {
     "cpu": ((5, "implicit", range(2, 7), 3), (3, "none", range(3, 7), 2)),
     "long": ((5, "implicit", range(1, 9), 5), (3, "none", range(1, 9), 5)),
@@ -63,7 +66,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def tiny() -> Iterator[Config]:
-    """With curriculum and without, too small to learn."""
+    """Runs with curriculum and without that are too small to learn."""
     model, training, _ = curriculum.SETTINGS["quick"]
     for task, layers in (
         (Retrieval(n_hops=2, order="nearest_first", position_base=100.0), 1),
@@ -74,7 +77,7 @@ def tiny() -> Iterator[Config]:
 
 
 def with_prior(hops: int, taught: str, n_layers: int, seed: int, steps: int = STEPS) -> Config:
-    """The preset `figure_4_prior` with other hops, layers and steps; the rate falls over the second half of them."""
+    """The preset `figure_4_prior` with other hops, layers and steps; the rate decays over the second half."""
     training = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps), "seed": seed}
     config = recipe("figure_4_prior").config(**training)
     return Config(config.task.but(n_hops=hops, curriculum=taught), config.model.but(n_layers=n_layers), config.training)
@@ -86,14 +89,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, prior, curriculum, D, order, heads, layers, hop, k (of x_k), loss, learnt (NaN: never
     below 0.5), least (the exact minimum depth of x_k).
     """
-    found = endings_of(
-        runs,
-        curriculum=lambda config: config.task.as_dict()["curriculum"],
-        D=lambda config: config.task.as_dict()["n_hops"],
-        order=lambda config: config.task.as_dict()["order"],
-        heads=lambda config: config.model.n_heads,
-        layers=lambda config: config.model.n_layers,
-    )
+    found = endings_of(runs, **columns("curriculum", "D", "order", "heads", "layers"))
     return found.assign(least=[least(*row) for row in zip(found.k, found.heads, found.order, strict=True)])
 
 
@@ -104,7 +100,7 @@ def least(k: int, heads: int, order: str) -> int:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: final loss by layers with and without curriculum. Right: each hop's, with the layers that it needs."""
+    """Left: final loss by layers with and without curriculum. Right: that of each hop, with its minimum depth."""
     shown = picture(9.2, 3.6)
     left, right = shown.subplots(1, 2, sharey=True)
     taught = table[table.curriculum == "implicit"]
@@ -126,7 +122,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw(ax: Axes, part: DataFrame, tint: str, label: str) -> None:
-    """The mean over seeds as a line, every seed a dot."""
+    """The mean over seeds as a line, and a dot for every seed."""
     mean = part.groupby("layers").loss.mean()
     ax.plot(mean.index, mean, color=tint, lw=2, marker="o", ms=3, label=label)
     ax.plot(part.layers, part.loss, ls="", marker="o", ms=3, mfc="none", mec=tint, mew=0.7, alpha=0.7)
@@ -142,7 +138,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
-    """Nothing is learnt without curriculum, of what as many layers and steps learn with it: else it says nothing."""
+    """Without curriculum nothing is learnt that is learnt with it in as many layers; other depths are not judged."""
     can = taught[taught.loss <= ENDS_ABOVE]
     controlled = Series(list(zip(without.D, without.layers, strict=True))).isin(
         set(zip(can.k, can.layers, strict=True))
@@ -162,7 +158,7 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
 
 
 def words(part: DataFrame) -> str:
-    """Runs of one D, their layers and how they ended."""
+    """Runs of one D, their layers and final losses, in words."""
     layers = ", ".join(str(number) for number in sorted(set(part.layers)))
     trained = f", {PAPER_STEPS:,} steps" if part.steps.iloc[0] == PAPER_STEPS else ""
     return f"D = {part.D.iloc[0]} with {layers} layers{trained}: {part.loss.min():.3f} to {part.loss.max():.3f}"
@@ -193,7 +189,7 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
 
 
 def reached(name: str, word: str, below: float, source: str, taught: DataFrame) -> Claim:
-    """Whether every hop goes below a bound, by some seed, with as many layers as it needs."""
+    """Whether some seed brings every hop below a bound, with exactly as many layers as it needs."""
     needs = taught.groupby("k").least.first()
     fewest = taught[taught.loss < below].groupby("k").layers.min()
     at = taught[taught.layers == taught.least]
@@ -216,7 +212,7 @@ def reached(name: str, word: str, below: float, source: str, taught: DataFrame) 
 
 
 def in_order(taught: DataFrame) -> Claim:
-    """Earlier hops are learnt first."""
+    """Whether earlier hops are learnt first."""
     learnt = taught.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     whole = int(learnt[2].notna().sum()) if 2 in learnt else len(learnt)
     return Evidence(taught, "7.2", source="paper").claim(

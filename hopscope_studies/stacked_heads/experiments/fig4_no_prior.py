@@ -1,8 +1,8 @@
 """Layers against hops as the paper trains them, without a prior (Musat, ICLR 2025, figure 4, sections 7.1 and 7.2).
 
-`fig4` has the paper's whole figure, which takes a GPU, and at the scales of two cores begins with a prior. These are
-the paper's own presets (`figure_4`, `figure_4_no_curriculum`) at 2, 3, 4 and 6 layers, one seed of each, nearest facts
-first; scale `cpu` has 2 layers and batches of 128 instead of 512. Judged as `fig4` is.
+`fig4` has the paper's whole figure, which takes a GPU, and at the scales for two cores it has a prior. These are the
+paper's own presets (`figure_4`, `figure_4_no_curriculum`) at 2, 3, 4 and 6 layers, one seed each, nearest facts first.
+Scale `cpu` has 2 layers and batches of 128 instead of 512. The claims are those of `fig4`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = {"cpu": ((2,), 128), "paper": ((2, 3, 4, 6), 512)}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """With curriculum and without, the deepest first."""
+    """Runs with curriculum and without, the deepest models first."""
     if scale == "quick":
         yield from fig4.runs(scale)
         return

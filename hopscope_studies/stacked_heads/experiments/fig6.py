@@ -1,8 +1,9 @@
 """Loss over training, and each hop's part of it (Musat, ICLR 2025, figure 6, section 9).
 
-The paper's Transformer D (24 layers, D = 4) waits for 450 epochs; then its partial losses fall one after the other. The
-runs are those of `fig7`: what two cores train in minutes begins with a prior for the previous token, which is what the
-paper's waits for. At scale `paper` there is no prior, and the nearest facts stand first; `fig6_deepest` has the others.
+The paper's Transformer D (24 layers, D = 4) stays at a plateau for 450 epochs; then its partial losses fall one after
+the other. The runs are those of `fig7`. At the scale for two cores they start with a prior for the previous token, for
+which the paper's model waits. At scale `paper` there is no prior, and the nearest facts come first; `fig6_deepest` has
+the other order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
-from hopscope.configuration.config import Config
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.onset import Onset, onset
@@ -21,18 +21,14 @@ from hopscope.experiments.curves import LEARNT, SOLVED, crossing, hop_curves_of
 from hopscope.experiments.judging import Claim, Evidence, without_prior
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
+from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
 
-#: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An
-#: untrained model is worse than a guess, so shares of the whole fall would time how it becomes one.
+#: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An #:
+#: untrained model is worse than a guess, so shares of the whole fall would include the time until it guesses.
 HIGH, LOW = 0.7, 0.1
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig7`."""
-    yield from fig7.runs(scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -64,7 +60,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Section 9.2, of losses alone; when paths emerge is judged by `fig7`."""
+    """The claims of section 9.2 on losses; `fig7` judges when paths emerge."""
     ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run")
     yield Evidence(table, "9.2", source="").claim(
         "solved",
@@ -89,7 +85,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def learnt(table: DataFrame) -> dict[int, dict[str, Onset]]:
-    """By seed, when each hop's loss went below 0.5."""
+    """The onset of each hop, when its loss falls below 0.5, by seed."""
     found: dict[int, dict[str, Onset]] = {}
     for _, rows in table.groupby(["seed", "hop"]):
         seed, hop = int(rows.seed.iloc[0]), str(rows.hop.iloc[0])
@@ -98,7 +94,7 @@ def learnt(table: DataFrame) -> dict[int, dict[str, Onset]]:
 
 
 def falls_abruptly(table: DataFrame) -> Claim:
-    """Observation i: the first hop waits, and then is learnt at once."""
+    """Observation i: the first hop waits and is then learnt abruptly."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
     return Evidence(table, "9.2 (i)", source="ours; the paper's plateau is 450 of 800 epochs").claim(
@@ -114,7 +110,7 @@ def falls_abruptly(table: DataFrame) -> Claim:
 
 
 def waits_long(table: DataFrame) -> Claim:
-    """Observation i: how much of training passes before the first hop falls."""
+    """Observation i: the share of training before the first hop's loss falls."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [
         crossing(run.step.tolist(), run.hop_loss.tolist(), HIGH) / run.step.max() for _, run in first.groupby("run")
@@ -131,6 +127,6 @@ def waits_long(table: DataFrame) -> Claim:
 
 
 def fall_to_wait(steps: Series, losses: Series) -> float | None:
-    """Steps that a loss takes from 0.7 to 0.1, over the steps before; None where it never came so low."""
+    """The steps that a loss takes from 0.7 to 0.1, over the steps before; None if it never falls so low."""
     begin, end = (crossing(steps.tolist(), losses.tolist(), level) for level in (HIGH, LOW))
     return (end - begin) / max(begin, 1.0) if math.isfinite(end) else None

@@ -1,7 +1,7 @@
 """Loss over training with the deepest facts first (Musat, ICLR 2025, figure 6; sections 3.1 and 9; docs/fidelity.md).
 
 Section 3.1 and appendix A list the deepest facts first, section 6 the nearest. `fig6` has Transformer D with the
-nearest first; this is the same with the deepest first, as written and without a prior, and judged alike.
+nearest first. This is the same with the deepest first, as written and without a prior. The claims are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Over three seeds, as `fig7` has the other order."""
+    """Three seeds, as in `fig7` for the other order."""
     if scale == "paper":
         yield from (recipe("transformer_d_deepest").config(seed=seed) for seed in range(3))
         return

@@ -1,9 +1,9 @@
 """Attention paths emerge one after the other (Musat, ICLR 2025, figures 6 and 7, appendix D, section 9).
 
 The paper follows the paths of one model, Transformer D (24 layers, D = 4), over its checkpoints: a path has emerged
-when its mean attention goes above 0.5. What two cores train in minutes is that model's shape and its order of facts
-with a prior for the previous token in layer 0 (`transformer_d_prior`), three seeds, the circuit of each found by
-`hopscope.circuits`; the order is compared over seeds (docs/emergence.md).
+when its mean attention exceeds 0.5. At the scale for two cores models have its shape and its order of facts, with a
+prior for the previous token in layer 0 (`transformer_d_prior`), with five seeds. `hopscope.circuits` finds the circuit
+of each, and the order of emergence is compared over seeds (docs/emergence.md).
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ from hopscope.experiments.values import lags
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, together
+from hopscope_studies.stacked_heads.named_circuits import all_have_one
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 700, "paper": 60_000}
-COMPARES_RUNS = True  # what one run follows is followed in all
+COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
-TOGETHER = 10.0  # steps between an onset and a hop's learning that still are one event: one checkpoint apart (ours)
+TOGETHER = 10.0  # steps within which an onset and a hop's learning count as one event: one checkpoint (ours)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Transformer D's shape with a prior, over seeds; on paper scale Transformer D itself, over three."""
+    """Transformer D's shape with a prior, over seeds; at `paper` Transformer D itself, over three seeds."""
     return models_of("transformer_d", scale, 5)
 
 
 def models_of(preset: str, scale: str, seeds: int) -> Iterator[Config]:
-    """On paper scale the preset's three models; else its shape with a prior, over some seeds; or a tiny one."""
+    """At `paper` three models of a preset; else its shape with a prior, over seeds; at `quick` a tiny model."""
     if scale == "paper":
         yield from (recipe(preset).config(seed=seed) for seed in range(3))
         return
@@ -58,7 +59,7 @@ def models_of(preset: str, scale: str, seeds: int) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per event of every run: a path of its circuit (or what the others' has), or a hop.
+    """A row per event of every run: a path of its circuit (or of another run's), or a hop.
 
     Columns: run, version, seed, prior, model, circuit (losses on fresh sequences, the latter by hand), verdict; kind
     (`path` or `hop`), event (the name that it has in every run), path, in_circuit, hop (that it serves), onset (JSON).
@@ -78,7 +79,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def events_of(emergence: Emergence, circuit: list[Path]) -> Iterator[dict[str, Any]]:
-    """Paths, then hops."""
+    """The events of a run: paths, then hops."""
     for followed in emergence.paths:
         about = {"kind": "path", "event": followed.name, "path": str(followed.path), "hop": followed.hop or "none"}
         yield about | {"in_circuit": followed.path in circuit, "onset": json.dumps(asdict(followed.onset))}
@@ -97,13 +98,13 @@ def onsets(table: DataFrame, kind: str) -> dict[int, dict[str, Onset]]:
 
 
 def firsts(table: DataFrame) -> dict[int, dict[str, Onset]]:
-    """By seed, when each kind of path first came; paths in a circuit of some run."""
+    """The first onset of each kind of path, by seed, for paths in a circuit of some run."""
     return {seed: first_of_kind(events) for seed, events in onsets(table, "path").items()}
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A row per kind of path and per hop; a dot per seed where its first came, joined by a line at the median."""
+    """A row per kind of path and per hop, with a dot for each seed's first onset."""
     paths, hops = firsts(table), onsets(table, "hop")
     order = agreement(list(paths.values())).events
     names = [*order, *(f"{hop} learnt" for hop in next(iter(hops.values())))]
@@ -124,7 +125,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Section 9.2's observations."""
+    """The claims on the observations of section 9.2."""
     yield ablated(table)
     yield several_paths(table)
     yield in_layer_order(table)
@@ -138,7 +139,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def ablated(table: DataFrame) -> Claim:
-    """The circuit does what the model does."""
+    """Whether the circuit keeps the model's loss."""
     each = table.groupby("run").first()
     solved = each[each.model < 0.05]
     return Evidence(table, "9.2", source="paper").claim(
@@ -150,19 +151,12 @@ def ablated(table: DataFrame) -> Claim:
         "loss by hand",
         n=len(solved),
         number="highest",
-        also=[
-            bound(
-                "models with a circuit that keeps the loss below 0.05",
-                solved.verdict.isin(["circuit", "partial"]),
-                of="share of",
-                equals=1,
-            )
-        ],
+        also=[all_have_one(solved.verdict.isin(["circuit", "partial"]))],
     )
 
 
 def several_paths(table: DataFrame) -> Claim:
-    """Whether circuits do one step in several heads."""
+    """Whether circuits use several heads for one step."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
     return Evidence(own, "9.2", source="", among=table).claim(
@@ -219,19 +213,19 @@ def paths_drive_losses(
 
 
 def moment(onset: Onset | None) -> float:
-    """When it was: at −∞ if before the first checkpoint, at ∞ if never."""
+    """The step of an onset: −∞ if before the first checkpoint, ∞ if never."""
     if onset is None or onset.status == "never":
         return float("inf")
     return -float("inf") if onset.step is None else onset.step
 
 
 def times(events: Mapping[str, Onset]) -> list[float]:
-    """Moments of events in the order given."""
+    """The steps of events, in the given order."""
     return [moment(onset) for onset in events.values()]
 
 
 def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """x1 before x2 before …"""
+    """Whether x1 is learnt before x2 before …."""
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
     return Evidence(table, "9.2", source="").claim(
         "hops_in_order",
@@ -245,7 +239,7 @@ def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Cla
 
 
 def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """What looks x1 up comes before what looks later symbols up."""
+    """Whether the path that looks up x1 emerges before the one that looks up x2."""
     waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
     return Evidence(table, "9.2 (i, ii)", source="").claim(
         "induction_head_first",
@@ -259,7 +253,7 @@ def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> 
 
 
 def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """Beyond the paper, which has one model."""
+    """Whether all seeds have the same order (beyond the paper, which has one model)."""
     order = agreement(list(paths.values()))
     tau = float("nan") if order.mean_tau is None else order.mean_tau
     return Evidence(table, "beyond (9.2)", source="").claim(
@@ -275,7 +269,7 @@ def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim
 
 
 def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """Observation iv, of hops: the last waits longest. It takes three hops to ask."""
+    """Observation iv on hops: whether the last waits longest, for runs with at least three hops."""
     gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
     asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
@@ -293,7 +287,7 @@ def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> C
 def last_path_comes_late(
     paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], table: DataFrame
 ) -> Claim:
-    """Observation iv, of heads: steps from the path for the last symbol but one to that for the last, and before."""
+    """Observation iv on heads: whether the path for the last symbol comes latest after the one before it."""
     last = max(len(events) for events in hops.values())
     looked = [[moment(events.get(f"query->value[{k}]")) for k in range(1, last + 1)] for events in paths.values()]
     waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]

@@ -1,8 +1,9 @@
 """One head per layer or several of the same width together (beyond Musat; sections 7.1 and 8.1 use 8 and 1).
 
-The paper's figure 4 has eight heads a layer, its circuits one. Does it matter? The packaged run's model and recipe (4
-layers, D = 2), with 1, 2, 4 and 8 heads that share d_model. By theory the number of heads changes no minimum depth
-here: nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or many (docs/theory.md).
+The paper's figure 4 has eight heads per layer, and its circuits have one. Does this matter? The packaged run's model
+and recipe (4 layers, D = 2), with 1, 2, 4 and 8 heads that share d_model. In theory the number of heads does not change
+the minimum depth here: nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or many
+(docs/theory.md).
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
-from hopscope_studies.stacked_heads.one_setting import grows_with, somebody_solves
+from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns, grows_with, somebody_solves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 200, "paper": 20_000}
@@ -35,18 +35,16 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with heads."""
-    return endings_of(runs, heads=lambda config: config.model.n_heads)
+    return endings_of(runs, **columns("heads"))
 
 
 def figure(table: DataFrame) -> Figure:
     """How hops ended, and when they were learnt, by heads."""
-    return by_setting(
-        table, "heads", "heads per layer (d_model the same)", Retrieval().baselines["right step, no chain followed"]
-    )
+    return by_setting(table, "heads", "heads per layer (d_model the same)", NO_CHAIN)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether all can, and whether more heads learn sooner."""
+    """Whether every number of heads can learn, and whether more heads learn sooner."""
     yield somebody_solves(
         table,
         "heads",

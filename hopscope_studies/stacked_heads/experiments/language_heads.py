@@ -1,8 +1,8 @@
 """Which heads of a language model do one hop? (beyond Musat, section 4, which asks models and does not open them)
 
 The paper shows that large models retrieve, and finds stacked heads in small ones. `hopscope lm heads` opens
-SmolLM2-135M on the equations (docs/heads.md): scores of all heads, a minimal set of them, and what stacks on what. Here
-its report is judged, with questions of two seeds. Sections 4 and 8 are what it stands between.
+SmolLM2-135M on the equations (docs/heads.md) and reports scores of all heads, a minimal set of heads, and the
+connections between them. Here its report is judged, with questions of two seeds. The experiment links sections 4 and 8.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pandas import DataFrame
 
 from hopscope.core import catalogue
 from hopscope.core.settings import setting
-from hopscope.core.storage import read_json
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.reports import OfModel, names
+from hopscope.experiments.reports import OfModel, Row, names, row, table_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.experiments.work import Finished
 
@@ -28,7 +27,32 @@ SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
 SEEDS = {"quick": 1, "cpu": 2, "paper": 5}
 REPORT = "heads.json"
 FEW = 0.05  # share of all heads (ours)
-IDLE = 0.2  # of the metric, that sets which do not do the hop may keep (ours)
+IDLE = 0.2  # share of the metric that sets without the hop may keep (ours)
+
+
+def rows_of(report: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of a report, for claims and figure."""
+    hop, ablation, found = report["hop"], report["ablation"], report["minimal"]
+    yield row("hop", "accuracy", hop["accuracy"], low=hop["low"], high=hop["high"])
+    yield row("hop", "chance", hop["chance"])
+    yield row("hop", "questions", hop["n"])
+    yield row("repeat", "as it is", ablation["loss"])
+    yield row("repeat", "without induction heads", ablation["without_top"])
+    yield from (row("repeat", "without random heads", loss) for loss in ablation["without_random"])
+    yield from (row("induction", one["head"], one["score"]) for one in report["scores"]["top"]["induction"])
+    yield row("heads", "in the set", found["size"])
+    yield row("heads", "of the model", found["of"])
+    yield from (row("set", head["head"], 1) for head in report["heads"] if head["minimal"])
+    yield kept("the set", found["set"])
+    yield kept("all but the set", found["without_set"])
+    yield from (kept("random heads", one) for one in found["random_sets"])
+    yield from (row("stack", head, place) for place, head in enumerate(report["depth"]["stack"]))
+    yield row("depth", "least by theory", report["depth"]["min_layers"])
+
+
+def kept(name: str, found: Mapping[str, float]) -> Row:
+    """The share of the metric that some heads keep."""
+    return row("kept", name, found["faithfulness"], low=found["low"], high=found["high"])
 
 
 @dataclass(frozen=True)
@@ -42,6 +66,8 @@ class Heads(OfModel):
     count: int = setting(200, "questions")
     seed: int = setting(0, "of the questions")
     tests: int = setting(40, "sets of heads that the search may try")
+
+    rows = staticmethod(rows_of)
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.stacked_heads.language.hop import HeadStudy
@@ -62,46 +88,14 @@ def runs(scale: str) -> Iterator[Heads]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number or head of a report.
 
-    Columns: run, version, seed, model, kind, name (of a head or a quantity), value, low, high (its interval, if any).
+    Columns: those of `table_of`, with kind, name (of a head or a quantity), value, low, high (its interval, if any).
     """
-    rows = []
-    for run in runs:
-        assert isinstance(run.work, Heads)
-        about = {"run": run.work.identity, "version": run.version, "seed": run.work.seed, "model": run.work.model}
-        rows += [about | row for row in rows_of(read_json(run.path / REPORT))]
-    return DataFrame(rows)
-
-
-def rows_of(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What claims and figure need of a report."""
-    hop, ablation, found = report["hop"], report["ablation"], report["minimal"]
-    yield {"kind": "hop", "name": "accuracy", "value": hop["accuracy"], "low": hop["low"], "high": hop["high"]}
-    yield {"kind": "hop", "name": "chance", "value": hop["chance"]}
-    yield {"kind": "hop", "name": "questions", "value": hop["n"]}
-    yield {"kind": "repeat", "name": "as it is", "value": ablation["loss"]}
-    yield {"kind": "repeat", "name": "without induction heads", "value": ablation["without_top"]}
-    yield from ({"kind": "repeat", "name": "without random heads", "value": x} for x in ablation["without_random"])
-    yield from (
-        {"kind": "induction", "name": x["head"], "value": x["score"]} for x in report["scores"]["top"]["induction"]
-    )
-    yield {"kind": "heads", "name": "in the set", "value": found["size"]}
-    yield {"kind": "heads", "name": "of the model", "value": found["of"]}
-    yield from ({"kind": "set", "name": head["head"], "value": 1} for head in report["heads"] if head["minimal"])
-    yield kept("the set", found["set"])
-    yield kept("all but the set", found["without_set"])
-    yield from (kept("random heads", one) for one in found["random_sets"])
-    yield from ({"kind": "stack", "name": head, "value": place} for place, head in enumerate(report["depth"]["stack"]))
-    yield {"kind": "depth", "name": "least by theory", "value": report["depth"]["min_layers"]}
-
-
-def kept(name: str, found: Mapping[str, float]) -> dict[str, Any]:
-    """The share of the metric that some heads keep."""
-    return {"kind": "kept", "name": name, "value": found["faithfulness"], "low": found["low"], "high": found["high"]}
+    return table_of(runs)
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: the loss on repeated tokens without heads. Right: how much of the hop is kept by which."""
+    """Left: the loss on repeated tokens without some heads. Right: the share of the hop that sets of heads keep."""
     shown = picture(9.2, 3.4)
     for ax, kind, title in zip(
         shown.subplots(1, 2),
@@ -131,12 +125,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> Any:
-    """One number of every run, by run; of several the greatest."""
+    """A number of every run, by run; the greatest if there are several."""
     return table[(table.kind == kind) & (table.name == name)].groupby("run")[column].max()
 
 
 def about_scores(table: DataFrame) -> Iterator[Claim]:
-    """What the model can do, and what its induction heads are worth."""
+    """Whether the model does one hop, and whether its induction heads matter."""
     yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
         f"{names(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
@@ -156,7 +150,7 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_set(table: DataFrame) -> Iterator[Claim]:
-    """The heads that do the hop, against others."""
+    """The heads that do the hop, compared with others."""
     size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
     yield Evidence(table, "beyond (8.2)").claim(
@@ -195,7 +189,7 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_stack(table: DataFrame) -> Iterator[Claim]:
-    """Whether heads stack as theory wants them to."""
+    """Whether heads stack as deep as theory requires."""
     induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
     yield Evidence(table, "beyond (8.2, i)").claim(

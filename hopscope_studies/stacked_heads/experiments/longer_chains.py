@@ -1,10 +1,11 @@
-"""Longer chains: how far down does a transformer of fixed size get? (Musat, ICLR 2025, sections 5 and 7, to D = 10)
+"""Longer chains: how many hops does a transformer of fixed size learn? (Musat, ICLR 2025, sections 5 and 7, to D = 10)
 
-The paper trains D = 3, 4 and 5; theory lets 3 layers do D = 3 and 5 layers D = 15. At the size that two cores train in
-minutes: D = 1 and 2, and D = 3 as one long run of the same model (4 layers, one head, nearest facts first), reported as
-far as it got. At scale `long` D = 2, 4, 8 and 16 with 10 layers, deepest facts first, no MLP, and a prior that the
-paper does not have: a learnt bias by distance, which starts above 0 for the token before in layer 0. Does the time to
-the last hop grow as D, as its logarithm, or worse? On paper scale D = 1 to 10, 12 layers of the paper's A, B and C.
+The paper trains D = 3, 4 and 5. In theory 3 layers can do D = 3 and 5 layers D = 15. At scale `cpu` there are D = 1 and
+2, and D = 3 as one long run of the same model (4 layers, one head, nearest facts first), reported as far as it got. At
+scale `long` D is 2, 4, 8 and 16, with 10 layers, deepest facts first, no MLP, and a prior that the paper does not have:
+a learnt bias by distance that starts above 0 for the previous token in layer 0. Does the time to the last hop grow in
+proportion to D, to its logarithm, or faster? At scale `paper` D = 1 to 10, with the 12 layers of the paper's A, B and
+C.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.curves import LEARNT, final, first_below, hop_curves_of
 from hopscope.experiments.judging import Bound, Claim, Evidence, bound
@@ -24,14 +26,15 @@ from hopscope.experiments.priors import NONE
 from hopscope.experiments.values import lags, power_law
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "long": 3600, "paper": 400_000}
 CELL_SECONDS = 1200
 
-PARTIAL = True  # D = 3 is one long run, told of as far as it got
+PARTIAL = True  # D = 3 is one long run, reported as far as it got
 
-LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # of D = 3 on two cores
+LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # for D = 3 on two cores
 WITH_PRIOR = ((2, 1000), (4, 1000), (8, 1500), (16, 2000))  # D and steps
 LAYERS, SEEDS = 10, 5  # with the prior; 5 layers are the fewest for D = 8 to 15, 6 for D = 16
 
@@ -57,21 +60,16 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def prior(hops: int) -> str:
-    """The prior of `minimum_depth`, which is 5 at D = 8, such that the token before starts with as large a share.
+    """The prior of `minimum_depth`, which is 5 at D = 8, scaled so that the previous token starts with the same share.
 
-    Twice as many positions take ln 2 more.
+    Twice as many positions need ln 2 more.
     """
     return f"relative(start='L0 1:{5 + math.log(hops / 8):.2f}')"
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """Every hop's validation loss over training, with D, the steps that were declared, order of the facts and prior."""
-    return hop_curves_of(
-        runs,
-        D=lambda config: config.task.as_dict()["n_hops"],
-        steps=lambda config: config.training.steps,
-        order=lambda config: config.task.as_dict()["order"],
-    )
+    return hop_curves_of(runs, steps=lambda config: config.training.steps, **columns("D", "order"))
 
 
 @styled
@@ -82,9 +80,7 @@ def figure(table: DataFrame) -> Figure:
     times = learning_times(table)
     for index, hops in enumerate(sorted(set(table.D.astype(int)))):
         last = table[(hops == table.D) & (table.hop == f"x{hops}")]
-        for place, (_, curve) in enumerate(last.groupby("run")):
-            label = "_" if place else f"D = {hops}"
-            left.plot(curve.step, curve.hop_loss, color=colour(index), lw=1.4, label=label)
+        run_lines(left, last, "hop_loss", color=colour(index), label=f"D = {hops}", lw=1.4, alpha=1)
     for index, (name, label) in enumerate((("first", "first hop"), ("last", "last hop"))):
         there = times[times[name].notna()]
         right.plot(there.D, there[name], ls="", marker="o", ms=5, color=colour(index), label=label)
@@ -103,7 +99,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def learning_times(table: DataFrame) -> DataFrame:
-    """A row per run: run, seed, D, steps, and when its first and its last hop was learnt (NaN: never)."""
+    """A row per run: run, seed, D, steps, and when its first and its last hop were learnt (NaN: never)."""
     learnt = first_below(table, LEARNT).unstack("hop")
     about = table.groupby("run")[["seed", "D", "steps"]].first()
     last = Series([learnt.loc[str(run)][f"x{hops}"] for run, hops in about.D.items()], about.index)
@@ -111,7 +107,7 @@ def learning_times(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """How many hops were learnt, in which order, and how the time to the last one grows."""
+    """Whether all hops are learnt, in which order, and how the time to the last one grows."""
     yield every_hop(table)
     hops_of = table.groupby("run").D.first()
     times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
@@ -139,13 +135,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def conditions(table: DataFrame) -> str:
-    """In which order the facts stood, and whether there was a prior: at every D as strong as its positions ask for."""
+    """The order of the facts and the prior, in words; the prior's strength depends on the number of positions."""
     words = ", ".join(sorted(str(order).replace("_", " ") for order in set(table.order)))
     return f"facts {words}" + ("; with a prior for the token before" if set(table.prior) - {NONE} else "")
 
 
 def every_hop(table: DataFrame) -> Claim:
-    """How far down the chain runs came."""
+    """Whether runs learn every hop."""
     learnt = (final(table) < LEARNT).groupby("run").sum()
     hops_of = table.groupby("run").D.first()
     longest = int(table.D.max())
@@ -169,7 +165,7 @@ def every_hop(table: DataFrame) -> Claim:
 
 
 def growth(table: DataFrame) -> Claim:
-    """The exponent of the time to the last hop, by D; a D whose last hop no run learnt leaves it open."""
+    """The exponent of the time to the last hop in D; undecided if some D has no run that learnt its last hop."""
     times = learning_times(table)
     medians = times.assign(last=times["last"].fillna(float("inf"))).groupby("D")["last"].median()
     _, exponent = power_law(times.D, times["last"])

@@ -1,10 +1,10 @@
 """How many layers are enough? D = 1 to 8 with one layer fewer than the exact minimum, with it, and with one more.
 
-Theory (docs/theory.md) asks for ⌈log2(D+1)⌉ + 1 layers of one head under a causal mask, and no fewer; the paper proves
-⌈log3 2D⌉ (Musat, ICLR 2025, section 5, theorem 1). Does training find what theory allows, and never more? All runs have
-a prior that the paper does not have (a learnt bias by distance, which starts above 0 for the token before in layer 0),
-no MLP, and deepest facts first (section 3.1). Where the minimum leaves no slack, D = 1, 3, 7, every head must be used
-just so.
+In theory (docs/theory.md) ⌈log2(D+1)⌉ + 1 layers of one head are necessary and sufficient under a causal mask; the
+paper proves ⌈log3 2D⌉ (Musat, ICLR 2025, section 5, theorem 1). Does training reach this minimum, and never go below
+it? All runs have a prior that the paper does not have (a learnt bias by distance that starts above 0 for the previous
+token in layer 0), no MLP, and deepest facts first (section 3.1). For D = 1, 3 and 7 the minimum leaves no slack: every
+head has a fixed task.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth, paper_bound
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 2600, "paper": 60_000}
@@ -35,7 +36,7 @@ MOST_HOPS, SEEDS = 8, {"quick": 1, "cpu": 3, "long": 3, "paper": 8}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Each D with three numbers of layers, over seeds; seed by seed, so that what a budget leaves is whole."""
+    """Each D with three numbers of layers, seed by seed, so that a spent budget leaves whole seeds."""
     for seed in range(SEEDS[scale]):
         for hops in (1, 2) if scale == "quick" else range(1, MOST_HOPS + 1):
             for more in (-1, 0, 1):
@@ -51,12 +52,12 @@ def cell(hops: int, layers: int, seed: int, scale: str, order: str = "deepest_fi
 
 
 def prior(hops: int) -> str:
-    """That of the presets; among the more positions of longer chains a stronger one."""
+    """The prior of the presets, or a stronger one for longer chains, which have more positions."""
     return f"relative(start='L0 1:{4 if hops < 6 else 5}')"
 
 
 def budget(hops: int, scale: str) -> Mapping[str, int | str]:
-    """Steps; the rate falls over the second half of them. D = 4 has more, for `algorithms` looks at its circuits."""
+    """Steps; the rate decays over the second half. D = 4 has more, because `algorithms` searches its circuits."""
     known = {"long": 1500, "paper": 10_000}  # the paper's number of steps (section 7.1)
     steps = known.get(scale) or {1: 400, 2: 400, 3: 400, 4: 600}.get(hops, 500)
     return {"steps": steps, "decay_steps": steps // 2, "checkpoints": "20:400,100" if hops <= 5 else "500"}
@@ -73,12 +74,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: those of `endings_of`; D, layers, order, prior; least (the exact minimum depth of D hops), least_k (of the
     hop), paper_bound (of D hops).
     """
-    found = endings_of(
-        runs,
-        D=lambda config: config.task.as_dict()["n_hops"],
-        layers=lambda config: config.model.n_layers,
-        order=lambda config: config.task.as_dict()["order"],
-    )
+    found = endings_of(runs, **columns("D", "layers", "order"))
     return found.assign(least=found.D.map(least), least_k=found.k.map(least), paper_bound=found.D.map(paper_bound))
 
 
@@ -95,7 +91,7 @@ def hops_learnt(table: DataFrame) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: every run's worst loss by D, one panel line per number of layers. Right: when the last hop was learnt."""
+    """Left: the hops learnt by D and number of layers. Right: when the last hop was learnt."""
     each = hops_learnt(table)
     shown = picture(9.8, 4.0)
     left, right = shown.subplots(1, 2)
@@ -116,12 +112,12 @@ def figure(table: DataFrame) -> Figure:
 
 
 def words_of(more: int) -> str:
-    """What a number of layers is called by how many there are beyond the minimum."""
+    """A number of layers in words, given the difference from the minimum."""
     return {-1: "one layer fewer", 0: "the exact minimum", 1: "one layer more"}[more]
 
 
 def depths(ax: Axes, each: DataFrame) -> None:
-    """D by layers: how many hops of how many, in the best run; dots are filled where all were learnt, by seed."""
+    """Hops learnt by the best run, by D and layers; a dot per seed, filled if it learnt all hops."""
     for hops, layers in sorted(set(zip(each.D.astype(int), each.layers.astype(int), strict=True))):
         part = each[(hops == each.D) & (each.layers == layers)]
         for index, (n, seed) in enumerate(sorted(zip(part.n, part.seed, strict=True), key=lambda one: one[1])):
@@ -154,7 +150,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def nothing_below(table: DataFrame) -> Claim:
-    """What the layers do not reach is not learnt."""
+    """Whether hops beyond the reach of the layers are not learnt."""
     deep = table[table.layers < table.least_k]
     hops = ", ".join(f"x{k} with {layers}" for k, layers in sorted(set(zip(deep.k, deep.layers, strict=True))))
     return Evidence(deep, "5, beyond (sharpened)", source="the paper's bound for learnt", among=table).claim(
@@ -199,7 +195,7 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
 
 
 def growth(each: DataFrame, table: DataFrame) -> Claim:
-    """How the time to the last hop grows with D; of runs that learn all hops, so that slow ones are left out."""
+    """How the time to the last hop grows with D, over runs that learn all hops, which leaves out slow ones."""
     _, exponent = power_law(each.D, each["last"])
     words = ", ".join(f"D = {hops}: {part['last'].min():.0f}" for hops, part in each.groupby("D"))
     return Evidence(each, "beyond", among=table).claim(
@@ -214,6 +210,6 @@ def growth(each: DataFrame, table: DataFrame) -> Claim:
 
 
 def at_most(k: int, drawn: int, marked: int, of: int) -> float:
-    """The probability that of so many drawn from all at most k are marked (Fisher's exact test, one side)."""
+    """The probability that at most k of those drawn are marked (Fisher's exact test, one-sided)."""
     ways = [math.comb(marked, i) * math.comb(of - marked, drawn - i) for i in range(min(k, drawn) + 1)]
     return sum(ways) / math.comb(of, drawn)

@@ -1,4 +1,4 @@
-"""Does it matter in which order the facts stand? (Musat, ICLR 2025, sections 3.1 and 6, which differ; docs/fidelity.md)
+"""Does the order of the facts matter? (Musat, ICLR 2025, sections 3.1 and 6, which differ; docs/fidelity.md)
 
 Section 3.1 and appendix A list the deepest facts first; section 6's interleaving, programmed the natural way, the
 nearest first. The packaged run's model and recipe with both, and with an order drawn anew for each sequence.
@@ -17,9 +17,8 @@ from hopscope.experiments.curves import endings_of
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
-from hopscope_studies.stacked_heads.one_setting import share_solved
+from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns, share_solved
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 130, "paper": 15_000}
@@ -35,18 +34,16 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with order and layers."""
-    return endings_of(
-        runs, order=lambda config: config.task.as_dict()["order"], layers=lambda config: config.model.n_layers
-    )
+    return endings_of(runs, **columns("order", "layers"))
 
 
 def figure(table: DataFrame) -> Figure:
     """How hops ended, and when they were learnt, by order."""
-    return by_setting(table, "order", "order of the facts", Retrieval().baselines["right step, no chain followed"])
+    return by_setting(table, "order", "order of the facts", NO_CHAIN)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Nearest first is learnt; deepest first stays at the guess, though theory gives it no more layers to climb."""
+    """Whether nearest first is learnt and deepest first is not, though in theory both need equally many layers."""
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
     yield Evidence(near, "beyond (6)").claim(
         "nearest_first_is_learnt",

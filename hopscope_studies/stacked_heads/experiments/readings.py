@@ -1,9 +1,8 @@
-"""What the paper leaves open, tried: which reading learns what (Musat, ICLR 2025, sections 6, 7.1 and 9.1).
+"""What the paper leaves open: which readings learn which hops (Musat, ICLR 2025, sections 6, 7.1 and 9.1).
 
 Order of the facts, position code, mask, initialisation, AdamW's betas, warm-up, what decays, finite or fresh data: each
-is an option, and docs/fidelity.md names the default. Here each reading alone is put in the packaged run's model and
-recipe (4 layers of one head, D = 2, 1,000 steps), and it is seen whether that learns. "As we have it" is
-`packaged_seeds`.
+is an option, and docs/fidelity.md names the default. Here each reading alone replaces the default in the packaged run's
+model and recipe (4 layers of one head, D = 2, 1,000 steps). "As we have it" is `packaged_seeds`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from hopscope.runs.run import Run
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 9, "cpu": 670, "paper": 40_000}
 
-#: What is read otherwise than by default, by name.
+#: The changes of each reading from the default, by name.
 READINGS: dict[str, dict[str, Any]] = {
     "as we have it": {},
     "order deepest_first": {"task": {"order": "deepest_first"}},
@@ -45,7 +44,7 @@ def named(scale: str) -> Iterator[tuple[str, Config]]:
     """Each reading's name with its configurations, over seeds."""
     for name, changes in READINGS.items():
         if scale == "quick" and "warmup" in changes.get("training", {}):
-            changes = {"training": {"warmup": 2}}  # a test trains fewer steps than that
+            changes = {"training": {"warmup": 2}}  # tests train for fewer steps than that
         yield from ((name, config) for config in variants(scale, **changes))
 
 
@@ -62,7 +61,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A row per reading: every run's final losses, and the steps at which its hops were learnt."""
+    """A row per reading: the final losses of every run, and the steps at which its hops were learnt."""
     names = list(dict.fromkeys(table.reading))
     shown = picture(9.6, 0.7 + 0.34 * len(names))
     left, right = shown.subplots(1, 2, sharey=True)
@@ -84,7 +83,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What decides, and what does not."""
+    """Which readings matter, and which do not."""
     whole = table.groupby(["reading", "run"], sort=False).solved.all()
     share = whole.groupby("reading", sort=False).mean()
     each = table[table.reading == "as we have it"]

@@ -1,8 +1,8 @@
 """Do later hops reuse the heads of earlier ones, and with how slight adjustments? (Musat, ICLR 2025, section 9.2, ii)
 
-The paper reads reuse off one circuit. Here it is tried on the runs of `fig7`: what silencing a path that serves one
-hop costs the later ones; and how far the path's attention moves from the step at which the next hop is learnt, which
-finds it there, to the end.
+The paper infers reuse from one circuit. Here it is tested on the runs of `fig7`, by what silencing a path that serves
+one hop costs the later ones, and by how far the path's attention changes from the step at which the next hop is learnt
+to the end of training.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.configuration.config import Config
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.emergence.track import Emergence
 from hopscope.experiments.circuit_tables import emergence_of, paths_by_hand
@@ -22,19 +21,14 @@ from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
-from hopscope_studies.stacked_heads.experiments import fig7
+from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
-COMPARES_RUNS = True  # what one run follows is followed in all
+COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
-MATTERS = 0.1  # what silencing must add to a hop's loss to count as using the path (ours)
-SLIGHT = 0.25  # change of a mean attention that still is an adjustment (ours)
-
-
-def runs(scale: str) -> Iterator[Config]:
-    """Those of `fig7`."""
-    yield from fig7.runs(scale)
+MATTERS = 0.1  # a hop uses a path if silencing it adds more than this to the hop's loss (ours)
+SLIGHT = 0.25  # largest change of a mean attention that counts as slight (ours)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -51,7 +45,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def rows_of(emergence: Emergence, circuit: set[str]) -> Iterator[dict[str, Any]]:
-    """One run's paths, whether it has a circuit or only the path that is followed in its place."""
+    """The paths of one run, of its circuit or else those tracked instead."""
     last = list(emergence.learnt.values())[-1]
     for followed in emergence.paths:
         assert followed.cost is not None
@@ -68,11 +62,11 @@ def rows_of(emergence: Emergence, circuit: set[str]) -> Iterator[dict[str, Any]]
 
 
 def shared(table: DataFrame) -> DataFrame:
-    """Of runs that learnt all: per hop but the last the path that serves it and costs it most, with each later hop.
+    """For runs that learnt all hops: the path that each hop but the last needs most, with each later hop.
 
-    Paths of the first layer in use are left out: they make facts whole, which everything needs.
+    Paths of the first layer in use are left out, because they join facts, which every hop needs.
 
-    Columns: run, seed, path, serves, hop (a later one), cost (to that), following (whether it is the very next),
+    Columns: run, seed, path, serves, hop (a later one), cost (to that hop), following (whether it is the next hop),
     moved (change of the path's mean attention from when that hop was learnt to the end).
     """
     hops, rows = list(dict.fromkeys(table.hop)), []
@@ -94,7 +88,7 @@ def shared(table: DataFrame) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: what silencing a path costs the hop that it serves and each later one. Right: its attention since."""
+    """Left: the cost of silencing a path for the hop that it serves and for later ones. Right: its later attention."""
     shown = picture(9.2, 4.0)
     left, right = shown.subplots(1, 2)
     own = table[table.in_circuit.astype(bool)]
@@ -118,7 +112,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Reuse, and its adjustments."""
+    """The claims on reuse and on adjustments."""
     pairs = shared(table)
     told = ", ".join(f"{hop} in {part.run.nunique()}" for hop, part in pairs.groupby("serves")) or "none"
     yield Evidence(table, "9.2 (ii, iii)").claim(

@@ -1,9 +1,10 @@
 """Does theorem 1 hold in trained models? Pieces decoded against pieces allowed (Musat, ICLR 2025, section 5).
 
 Theorem 1 rests on two assumptions about attention and is checked in the paper against the depth that training needs.
-Here it is checked where it speaks: after each layer every position's residual stream is probed for every piece of its
-chain, beside what the information-flow model allows there (hopscope.probes.reach; docs/theory.md). Controls: the same
-model before training; the same probes asked for a randomly drawn chain; a transformer that breaks the premise by hand.
+Here it is checked directly: after each layer every position's residual stream is probed for every piece of its chain,
+and compared with what the information-flow model allows there (hopscope.probes.reach; docs/theory.md). The controls are
+the same model before training, the same probes asked for a randomly drawn chain, and a hand-built transformer that
+breaks the premise.
 
 The models are those of the experiment `curriculum`, with implicit curriculum; at paper scale Transformers A, B and C.
 """
@@ -30,7 +31,7 @@ from hopscope_studies.stacked_heads.experiments import curriculum
 SECONDS = {"quick": 6, "cpu": 300, "paper": 15_000}
 COMPARES_RUNS = True  # its intervals hold over all models at once
 
-#: Sequences on which probes are fitted, on which their ridge strength is chosen, on which they are judged.
+#: Numbers of sequences for fitting probes, for choosing their ridge strength, and for judging them.
 SEQUENCES = {"quick": (200, 100, 200), "full": (8000, 2000, 8000)}
 
 #: Which models are probed of every run: its name, whether it is trained, and whether chains are drawn at random.
@@ -41,7 +42,7 @@ SECTION = "5, theorem 1"
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """The curriculum experiment's runs with implicit curriculum, trained once for both; on paper scale A, B and C."""
+    """The runs of `curriculum` with implicit curriculum, which both experiments share; at `paper` A, B and C."""
     if scale == "paper":
         yield from (recipe("transformer_abc").config(seed=seed) for seed in range(3))
     else:
@@ -49,7 +50,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row for every model, stream, role and piece: what `hopscope.probes.reach.probe` says of it.
+    """A row for every model, stream, role and piece, from `hopscope.probes.reach.probe`.
 
     The intervals hold simultaneously over the whole table.
     """
@@ -74,13 +75,13 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def retrieval(run: Run) -> Retrieval:
-    """A run's task, which is plain retrieval in all of this experiment's runs."""
+    """A run's task, which is plain retrieval in all runs of this experiment."""
     assert isinstance(run.task, Retrieval)
     return run.task
 
 
 def last_hop_learnt(run: Run) -> bool:
-    """Whether the last hop's loss on fresh data came below the threshold of learning."""
+    """Whether the last hop's loss on fresh data is below the threshold of learning."""
     losses = (run.report or {})["hop_losses"]
     return bool(losses[run.task.hop_names[-1]] < run.task.learnt_below)
 
@@ -116,19 +117,19 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def breachable(table: DataFrame) -> DataFrame:
-    """The cells in which a piece would be a breach: not allowed, and not within reach of exclusion."""
+    """The cells in which a decoded piece would contradict the theorem: neither allowed nor reachable by exclusion."""
     return table[~table["allowed"] & ~table["excludable"]]
 
 
 def open_later(beyond: DataFrame, trained: DataFrame) -> int:
-    """How many cells beyond the reach are of a piece that their role may hold after the last layer: not masked."""
+    """The number of cells beyond the reach whose piece the role may hold after more layers, under the mask."""
     last = trained[trained["layer"] == trained.groupby("run")["layer"].transform("max")]
     allowed = last[last["allowed"]][["run", "role", "piece"]]
     return len(beyond.merge(allowed, on=["run", "role", "piece"]))
 
 
 def answers(table: DataFrame) -> Iterator[Claim]:
-    """Whether x_D stands at the query in the end."""
+    """Whether x_D is at the query in the end."""
     ends = table[(table["role"] == "query") & (table["piece"] == "x" + table["hops"].astype(str))]
     ends = ends[ends["layer"] == ends.groupby(["run", "model"])["layer"].transform("max")]
     trained = ends[ends["model"] == "trained"]
@@ -154,7 +155,7 @@ def answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def first_layers(trained: DataFrame) -> Claim:
-    """Where symbols of the chain first appear at the query, against the exact minimum depth."""
+    """The layer in which each symbol first appears at the query, against the exact minimum depth."""
     asked = trained[(trained["role"] == "query") & (trained["kind"] == "symbol") & (trained["piece"] != "x0")]
     first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
     least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
@@ -166,7 +167,7 @@ def first_layers(trained: DataFrame) -> Claim:
         "no_sooner_than_the_minimum_depth",
         "In trained models a probe first decodes x_k at the query after no fewer layers than k hops need "
         f"({listed or 'none is decoded'}).",
-        (first - least).dropna(),  # a piece that the model is too shallow to reach has no least layer
+        (first - least).dropna(),  # a piece beyond the reach of the whole model has no least layer
         "difference in layers to the exact minimum depth (causal, many heads)",
         at_least=0,
         also=[bound("the number of pieces decoded that no layer may hold", len(early), equals=0)],
@@ -174,7 +175,7 @@ def first_layers(trained: DataFrame) -> Claim:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """That the probes find a breach where there is one, and nothing where there is nothing."""
+    """The controls: probes find a planted breach, and nothing where there is nothing."""
     found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
     found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
     beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]

@@ -1,4 +1,4 @@
-"""Prompts with every head at its mean pattern, and how faithful a model is with some heads let go.
+"""Prompts with every head at its mean pattern, and the faithfulness of a model with only some heads free.
 
 Faithfulness is the share of the metric's gap, from all heads at their mean pattern to the model as it is, that a set
 of heads keeps (after Wang et al., 2023).
@@ -21,13 +21,13 @@ DRAWS = 1000  # bootstrap resamples of the prompts
 
 @dataclass(frozen=True)
 class Emptied:
-    """Prompts with every head at its mean pattern; a set of heads is let go from its lowest layer on.
+    """Prompts with every head at its mean pattern; a set of heads is freed, and the model run from its lowest layer on.
 
     Attributes:
-        full: the model as it is.
+        full: the unchanged model.
         patterns: the mean patterns; layer head query key.
         streams: the residual stream before each layer with every head at its mean pattern.
-        odds: the metric then; prompt.
+        odds: the metric in this state; prompt.
     """
 
     full: Base
@@ -49,7 +49,7 @@ class Emptied:
         return float((odds.mean() - self.odds.mean()) / (self.full.odds.mean() - self.odds.mean()))
 
     def interval(self, odds: Tensor, seed: int) -> tuple[float, float]:
-        """95 % of the faithfulness under resampling of the prompts."""
+        """The 95 % interval of the faithfulness under resampling of the prompts."""
         rows = torch.randint(len(odds), (DRAWS, len(odds)), generator=torch.Generator().manual_seed(seed))
         means = [values[rows].mean(1) for values in (odds, self.odds, self.full.odds)]
         ratios = (means[0] - means[1]) / (means[2] - means[1])
@@ -58,7 +58,7 @@ class Emptied:
 
 
 def emptied(lens: Lens, full: Base, patterns: Tensor) -> Emptied:
-    """Every head at its mean pattern."""
+    """Set every head to its mean pattern."""
     with torch.no_grad():
         streams, logits = lens.streams(full.prompts.ids, Steady(lens.heads, patterns))
     return Emptied(full, patterns, streams, full.prompts.log_odds(logits))

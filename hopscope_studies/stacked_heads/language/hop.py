@@ -1,7 +1,7 @@
-"""The heads that do one hop in a real model: paths, a minimal set, what stacks on what, and the controls.
+"""The heads that do one hop in a real model: paths, a minimal set, connections between heads, and the controls.
 
-Three disjoint ranges of questions serve three ends: means and attribution (discovery), exact effects and the search
-for a minimal set (selection), and every number that is said of that set (report).
+There are three disjoint ranges of questions: for means and attribution (discovery), for exact effects and the search
+for a minimal set (selection), and for every number that is reported about that set (report).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from hopscope_studies.stacked_heads.language.role_paths import (
 from hopscope_studies.stacked_heads.language.stacking import CUT, Link, cut, longest_stack, screen
 
 CONFIRMED = 30  # paths whose effect is computed exactly,
-CONFIRMED_ON = 40  # on at most so many of the selection questions
-CONTROLS = 5  # random sets of heads; paths knocked out by shuffled labels
+CONFIRMED_ON = 40  # on at most this many of the selection questions
+CONTROLS = 5  # random sets of heads; paths knocked out with shuffled labels
 MOST_STACKED = 16  # heads among which connections are screened
 
 
 @dataclass(frozen=True)
 class HeadStudy(Settings):
-    """How much is measured."""
+    """The extent of the measurements."""
 
     count: int = setting(200, "questions; a third each for discovery, selection and report", low=48, high=3000)
     seed: int = setting(0, "of the questions and of everything random", low=0)
@@ -60,10 +60,10 @@ class Hop:
     Attributes:
         lens: the model.
         prompts: all questions.
-        looked: what was seen on them.
-        settings: how much is measured.
+        looked: their attention and answers.
+        settings: the extent of the measurements.
         n_hops: D.
-        watch: told in words what is being done.
+        watch: is told in words about progress.
         table: for each column a value per head.
     """
 
@@ -76,7 +76,7 @@ class Hop:
     table: dict[str, Tensor] = field(default_factory=dict)
 
     def measure(self) -> dict[str, Any]:
-        """All steps, as heads.json holds them."""
+        """All steps, as in heads.json."""
         third = len(self.prompts) // 3
         discovery, selection = self.prompts.part(0, third), self.prompts.part(third, 2 * third)
         report = self.prompts.part(2 * third, len(self.prompts))
@@ -99,7 +99,7 @@ class Hop:
         }
 
     def confirm(self, on: Base, paths: Sequence[tuple[Path, float]]) -> list[dict[str, Any]]:
-        """Paths knocked out and made ideal, exactly; and, of the worst to lose, knocked out by shuffled labels."""
+        """Exact effects of paths knocked out and made ideal; the most needed also knocked out with shuffled labels."""
         rows = []
         self.watch(f"confirming {len(paths)} paths exactly")
         for path, guess in paths:
@@ -116,14 +116,14 @@ class Hop:
         return rows
 
     def strength(self, path: Path, control: bool = False) -> float | None:
-        """Mean attention on a path over all questions; None where it cannot be."""
+        """Mean attention on a path over all questions; None if the path is impossible."""
         roles = self.prompts.roles
         place = (path.layer, RELATIONS.index(path.chain), path.head, roles.index(path.query), roles.index(path.key))
         value = float((self.looked.control if control else self.looked.strengths)[place])
         return value if value == value else None
 
     def minimal_set(self, on: Base, heads: Tensor) -> Minimal:
-        """The search, over heads in the order of their attribution."""
+        """The search for a minimal set, over heads in the order of their attribution."""
         order = [divmod(i, heads.shape[1]) for i in heads.flatten().argsort().tolist()]
         empty = emptied(self.lens, on, self.means.patterns)
 
@@ -135,7 +135,7 @@ class Hop:
         return search(order, keeps, self.settings.tests)
 
     def judge(self, on: Base, found: Minimal) -> dict[str, Any]:
-        """The set, its complement and random sets on questions that the search has not seen."""
+        """The set, its complement and random sets, on questions that the search has not seen."""
         self.watch(f"judging the set on {len(on.prompts)} other questions, beside random sets")
         empty = emptied(self.lens, on, self.means.patterns)
         seed, others = self.settings.seed, [head for head in self.lens.heads if head not in found.heads]
@@ -163,7 +163,7 @@ class Hop:
     def stacks(
         self, on: Base, found: Minimal, confirmed: Sequence[dict[str, Any]]
     ) -> tuple[list[Link], list[dict[str, Any]]]:
-        """Connections among the set's heads and those of other paths that the answer needs: screened, then cut."""
+        """Connections among the set's heads and those of other needed paths: screened, then cut."""
         needed = [(row["layer"], row["head"]) for row in confirmed if row["knocked_out"]["high"] < 0]
         among = sorted(list(dict.fromkeys([*found.heads, *needed]))[:MOST_STACKED])
         self.watch(f"path patching among {len(among)} heads")
@@ -179,7 +179,7 @@ class Hop:
         return links, cuts
 
     def portrait(self, head: Head, heads: Tensor, paths: Tensor, minimal: bool) -> dict[str, Any]:
-        """A head of the set, or one that feeds it: the path on which it matters most, and its attention by role."""
+        """A head of the set, or one that feeds it: its most important path, and its attention by role."""
         layer, number = head
         own = torch.zeros_like(paths)
         own[layer, :, number] = paths[layer, :, number].nan_to_num(0).clamp(max=0)
@@ -199,7 +199,7 @@ class Hop:
         }
 
     def depth(self, links: Sequence[Link], cuts: Sequence[dict[str, Any]], found: Minimal) -> dict[str, Any]:
-        """How high the heads are stacked, against the fewest layers that the hop takes in theory."""
+        """The depth of the stack of heads, and the fewest layers that the hop needs in theory."""
         sure = [link for link, row in zip(links, cuts, strict=True) if row["cut"]["high"] < 0]
         order = presented(self.prompts.roles)
         plain = all(re.fullmatch(r"\w+(\[\d+\])?", name) for name in self.prompts.roles.names)
@@ -207,7 +207,7 @@ class Hop:
         return {
             "hops": self.n_hops,
             "order": order,
-            "min_layers": least,  # theory speaks of plain chains
+            "min_layers": least,  # the theory is for plain chains
             "stack": [short(head) for head in longest_stack(sure)],
             "certain_links": len(sure),
             "layers_used": len({layer for layer, _ in found.heads}),
@@ -223,7 +223,7 @@ def shown(found: Minimal, cuts: Sequence[dict[str, Any]]) -> list[Head]:
 
 
 def crosses(row: dict[str, Any]) -> bool:
-    """Whether a path leads to a fact from elsewhere: within a fact, shuffling chains role by role means nothing."""
+    """Whether a path leads to a fact from outside it; within a fact, shuffling chains role by role changes nothing."""
     steps = {re.sub(r"\D", "", row["query"]), re.sub(r"\D", "", row["key"])}
     return len(steps) > 1
 

@@ -1,7 +1,7 @@
 """The fewest heads that keep the answer, all others attending by their mean pattern (after Wang et al., 2023).
 
-Faithfulness is that of `hopscope_studies.stacked_heads.language.emptied`; above 1 a set does better than the model,
-for some heads work against the answer. The level is ours.
+Faithfulness is that of `hopscope_studies.stacked_heads.language.emptied`. Above 1 a set does better than the model,
+because some heads work against the answer. The level is ours.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Minimal:
 
     Attributes:
         heads: in order of layer and head; empty if none was found.
-        prefix: how many heads, the best first by attribution, passed before the search for fewer.
-        tests: how many sets were tried.
+        prefix: the number of heads, the best first by attribution, that passed before the search for fewer.
+        tests: the number of sets that were tried.
         finished: whether no head can be left out of the set, by the test on the prompts of the search.
     """
 
@@ -41,14 +41,14 @@ def search(
 ) -> Minimal:
     """A minimal set of heads with faithfulness of at least `level`.
 
-    The shortest passing beginning of the order is found by doubling and halving, then QuickXplain leaves out what it
-    can. If the tests run out, the smallest set that has passed is the result.
+    The shortest passing prefix of the order is found by doubling and bisection, and then reduced by QuickXplain. If the
+    tests run out, the result is the smallest set that has passed.
 
     Args:
-        order: heads, the likeliest to be needed first.
-        keeps: the faithfulness of a set.
-        most_tests: so many sets are tried at most.
-        level: what a set must keep.
+        order: the heads, those most likely to be needed first.
+        keeps: returns the faithfulness of a set.
+        most_tests: the most sets that are tried.
+        level: the faithfulness that a set must have.
     """
     tried: dict[frozenset[Head], bool] = {}
 
@@ -64,7 +64,7 @@ def search(
         prefix = shortest_beginning(order, passes)
         if prefix:
             found = minimal(order[:prefix], passes)
-            finished = passes(found)  # losses are not quite monotonic: the result is tested again
+            finished = passes(found)  # the metric is not quite monotonic in the set, so the result is tested again
     except OutOfTests:
         pass
     passed = [heads for heads, good in tried.items() if good]
@@ -73,7 +73,7 @@ def search(
 
 
 def shortest_beginning(order: Sequence[Head], passes: Callable[[frozenset[Head]], bool]) -> int:
-    """Length of a beginning that passes while the next shorter that was tried does not; 0 if none passes."""
+    """The length of a prefix that passes although the next shorter one that was tried does not; 0 if none passes."""
     low, high = 0, 8
     while not passes(frozenset(order[: min(high, len(order))])):
         if high >= len(order):

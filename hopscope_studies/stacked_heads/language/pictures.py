@@ -1,6 +1,6 @@
-"""The heads of a hop as pictures: attention by role, and what stacks on what.
+"""Pictures of the heads of a hop: attention by role, and the connections between heads.
 
-Both are drawn from the contents of heads.json. Layers and heads count from 0.
+Both are drawn from the content of heads.json. Layers and heads count from 0.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def role_maps(heads: Sequence[Mapping[str, Any]], roles: Sequence[str], name: st
 def stacking_diagram(report: Mapping[str, Any]) -> Picture:
     """The minimal set's heads (bold frames) and those that feed them, and the connections that the answer needs.
 
-    A connection is drawn where its cut harms the answer beyond doubt (95 %).
+    A connection is drawn if cutting it harms the answer (95 % interval below 0).
     """
     heads = report["heads"]
     layers = sorted({head["layer"] for head in heads})
@@ -86,7 +86,7 @@ def stacking_diagram(report: Mapping[str, Any]) -> Picture:
 
 
 def draw_links(ax: Axes, rows: Sequence[Mapping[str, Any]], place: Mapping[str, tuple[float, float]]) -> None:
-    """An arrow per connection, as wide as its cut is harmful."""
+    """An arrow per connection, wider the more harmful its cut."""
     worst = min((row["cut"]["mean"] for row in rows), default=-1.0)
     for row in rows:
         arrow = {

@@ -1,9 +1,9 @@
-"""Attention from role to role in a real model: how strong, what it is worth by gradient, and what its loss costs.
+"""Attention from role to role in a real model: its strength, its attribution by gradient, and its exact effect.
 
 A path is a head, an attending role, an attended role and whether both are of one chain (`hopscope.problem.paths`). The
-metric is the log-odds of the right answer against the other acceptable ones, in nats; an effect is the metric with the
-path edited less the metric without, so that what the answer needs has a negative effect. To knock a path out is to mask
-its scores: what attention is left on the row is scaled to sum to 1.
+metric is the log-odds of the right answer against the other acceptable ones, in nats. An effect is the metric with the
+path edited minus the metric without, so a path that the answer needs has a negative effect. To knock out a path is to
+mask its scores; the attention that is left on the row is scaled to sum to 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TINY = 1e-6
 
 @dataclass(frozen=True)
 class Looked:
-    """What one look at every prompt gives.
+    """The measurements of one forward pass over every prompt.
 
     Attributes:
         strengths: mean attention on every path; layer relation head query_role key_role, NaN where there is none.
@@ -44,7 +44,7 @@ class Looked:
 
 
 class Look(Edit):
-    """Keeps the strength of every path, by either naming of the roles, and the most attended position."""
+    """Records the strength of every path, with both labellings of the roles, and the most attended position."""
 
     def __init__(self, roles: Roles, control: Roles):
         self.roles, self.other = roles, control
@@ -64,8 +64,8 @@ def look(lens: Lens, prompts: Prompts, control: Roles) -> Looked:
 
     Args:
         lens: the model.
-        prompts: what it is shown.
-        control: the same positions' roles with the chains shuffled.
+        prompts: the prompts.
+        control: the roles of the same positions with the chains shuffled.
     """
     strengths, shuffled, odds, correct, top = [], [], [], [], []
     with torch.no_grad():
@@ -79,16 +79,16 @@ def look(lens: Lens, prompts: Prompts, control: Roles) -> Looked:
             correct.append(batch.correct(logits))
             top.append(torch.stack(seen.top, 1))
     means = [torch.stack(found).sum(0) / len(prompts) for found in (strengths, shuffled)]
-    # Where there is no path, rounding over a count of nought may have given infinity instead of NaN.
+    # If there is no path, a rounding error divided by a count of 0 may have given infinity instead of NaN.
     means = [mean.masked_fill(mean.isinf(), torch.nan) for mean in means]
     return Looked(means[0], means[1], torch.cat(odds), torch.cat(correct), torch.cat(top))
 
 
 def retrieval_scores(looked: Looked, prompts: Prompts) -> tuple[Tensor, int]:
-    """Wu et al. (2024): how often a head, where the right answer is produced, attends most to the token it comes from.
+    """Wu et al. (2024): how often a head, when the right answer is produced, attends most to the token that it copies.
 
-    The token is the last of the last value of the chain that is asked about. Returns layer head, 0–1, and the number
-    of prompts that were answered rightly.
+    This is the last token of the last value of the chain that is asked about. Returns layer head, 0–1, and the number
+    of prompts that were answered correctly.
     """
     roles = prompts.roles
     last = max((n for n in roles.names if n.startswith("value")), key=lambda name: (len(name), name))
@@ -102,7 +102,7 @@ def retrieval_scores(looked: Looked, prompts: Prompts) -> tuple[Tensor, int]:
 
 
 class Traced(Edit):
-    """Keeps patterns, outputs, queries, keys and values, with their gradients after a backward pass."""
+    """Records patterns, outputs, queries, keys and values, with their gradients after a backward pass."""
 
     def __init__(self) -> None:
         self.kept: dict[str, list[Tensor]] = {"q": [], "k": [], "v": [], "pattern": [], "z": []}
@@ -124,7 +124,7 @@ class Traced(Edit):
 
 
 def trace(lens: Lens, batch: Prompts) -> Traced:
-    """A forward and a backward pass; gradients are of the metric's sum over the batch."""
+    """A forward and a backward pass; gradients are those of the metric's sum over the batch."""
     seen = Traced()
     with torch.enable_grad():
         logits = lens.run(lens.embed(batch.ids).requires_grad_(), seen)
@@ -137,7 +137,7 @@ def attributions(lens: Lens, prompts: Prompts, patterns: Tensor) -> tuple[Tensor
 
     Args:
         lens: the model.
-        prompts: whose mean effect is meant.
+        prompts: the prompts over which effects are averaged.
         patterns: the mean patterns; layer head query key.
 
     Returns:
@@ -158,7 +158,7 @@ def attributions(lens: Lens, prompts: Prompts, patterns: Tensor) -> tuple[Tensor
 
 
 def gradient(tensor: Tensor) -> Tensor:
-    """A tensor's gradient, zero where the metric does not depend on it."""
+    """A tensor's gradient; zero if the metric does not depend on it."""
     return torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
 
 
@@ -184,7 +184,7 @@ def path_attributions(pattern: Tensor, slope: Tensor, roles: Roles) -> Tensor:
 
 
 def all_pairs(roles: Roles) -> Iterator[tuple[Relation, int, int]]:
-    """Every relation with every pair of roles, by number."""
+    """Every relation with every pair of roles, by index."""
     for relation in RELATIONS:
         for query in range(len(roles.names)):
             for key in range(len(roles.names)):
@@ -192,7 +192,7 @@ def all_pairs(roles: Roles) -> Iterator[tuple[Relation, int, int]]:
 
 
 def ranked(effects: Tensor, roles: Roles, most: int) -> list[tuple[Path, float]]:
-    """The paths with the greatest effects, either way, the greatest first."""
+    """The paths with the greatest effects of either sign, the greatest first."""
     flat = effects.nan_to_num(0).flatten()
     best = flat.abs().topk(min(most, len(flat))).indices
     found = []
@@ -228,7 +228,7 @@ class KnockOut(Edit):
 
 
 class ByHand(Edit):
-    """Paths as they ideally are: the rows of a path's attending role have all their attention on its attended role."""
+    """Ideal paths: the rows of a path's attending role have all their attention on its attended role."""
 
     def __init__(self, paths: Iterable[Path], roles: Roles):
         self.paths, self.roles = tuple(paths), roles
@@ -241,7 +241,7 @@ class ByHand(Edit):
 
 @dataclass(frozen=True)
 class Base:
-    """Prompts with the residual stream before every layer, so that an edit need only be computed from its layer on."""
+    """Prompts with the residual stream before every layer, so an edit is computed only from its layer on."""
 
     prompts: Prompts
     streams: list[Tensor]
@@ -254,7 +254,7 @@ class Base:
 
 
 def base(lens: Lens, prompts: Prompts) -> Base:
-    """The model as it is on some prompts."""
+    """The unchanged model on some prompts."""
     with torch.no_grad():
         streams, logits = lens.streams(prompts.ids)
     return Base(prompts, streams, prompts.log_odds(logits))
@@ -262,7 +262,7 @@ def base(lens: Lens, prompts: Prompts) -> Base:
 
 @dataclass(frozen=True)
 class Means:
-    """What heads do on average over prompts of one length, place by place.
+    """The averages of heads over prompts of one length, position by position.
 
     Attributes:
         patterns: layer head query key.

@@ -1,8 +1,8 @@
-"""What stacks on what: path patching between heads (Goldowsky-Dill et al., 2023).
+"""Connections between heads, by path patching (Goldowsky-Dill et al., 2023).
 
-An earlier head's output is replaced by its mean in the input of a later head's queries, keys or values alone; all else
-of the model's sum stays as it was, so that the effect is that of the one connection. Every pair is screened by its
-first-order effect, the strongest are computed exactly.
+An earlier head's output is replaced by its mean in the input of a later head's queries, keys or values alone.
+Everything else is unchanged, so the effect is that of this one connection. Every pair is screened by its first-order
+effect, and the strongest effects are computed exactly.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Unplug(Edit):
 
 
 def without(lens: Lens, sender: Head, z: Tensor, means: Tensor) -> Tensor:
-    """What the residual stream loses if one head's output is at its mean; batch position d_model."""
+    """The change of the residual stream if one head's output is set to its mean; batch position d_model."""
     layer, _ = sender
     return lens.written(layer, z) - lens.written(layer, Ablate([sender], means).output(layer, z))
 
 
 def screen(lens: Lens, on: Base, heads: Sequence[Head], means: Tensor) -> list[Link]:
-    """First-order effects of all connections among some heads, the most harmful to cut first."""
+    """The first-order effects of all connections among some heads, the most harmful cuts first."""
     total: dict[tuple[Head, Head, str], float] = {}
     n = min(SCREENED, len(on.prompts))
     for start in range(0, n, BATCH):
@@ -82,9 +82,9 @@ def cut(lens: Lens, on: Base, link: Link, means: Tensor, outputs: Tensor) -> Ten
     Args:
         lens: the model.
         on: the prompts.
-        link: which.
-        means: of the heads' outputs; layer position head d_head.
-        outputs: the sender's layer's, on these prompts; batch position head d_head.
+        link: the connection.
+        means: the mean outputs of heads; layer position head d_head.
+        outputs: the outputs of the sender's layer on these prompts; batch position head d_head.
     """
     with torch.no_grad():
         layer = link.receiver[0]
@@ -93,12 +93,12 @@ def cut(lens: Lens, on: Base, link: Link, means: Tensor, outputs: Tensor) -> Ten
 
 
 def longest_stack(links: Sequence[Link]) -> list[Head]:
-    """The longest chain of heads, each feeding the next, the lowest first.
+    """The longest chain of heads in which each feeds the next, from the lowest up.
 
-    Among equally long ones it is that whose connections together do the most harm if cut.
+    Among chains of equal length it is the one whose connections do the most harm together if cut.
     """
     best: dict[Head, tuple[int, float, list[Head]]] = {}
-    for link in sorted(links, key=lambda link: link.receiver[0]):  # whoever sends has received all before
+    for link in sorted(links, key=lambda link: link.receiver[0]):  # every sender has already received all its inputs
         length, harm, chain = best.get(link.sender, (1, 0.0, [link.sender]))
         found = (length + 1, harm - link.estimate, [*chain, link.receiver])
         best[link.receiver] = max(best.get(link.receiver, found), found)

@@ -1,4 +1,4 @@
-"""The heads of one model, from the field's scores to the heads that do one hop: what `hopscope lm heads` measures."""
+"""The heads of one model, from standard scores to the heads that do one hop, for `hopscope lm heads`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ABLATED, RANDOM_DRAWS = 8, 7
 
 @dataclass
 class Study:
-    """What has been measured of a model so far; `report` is what heads.json holds.
+    """The measurements of a model so far; `report` is the content of heads.json.
 
     Attributes:
         lens: the model.
-        settings: how much is measured.
-        watch: told in words what is being done.
+        settings: the extent of the measurements.
+        watch: is told in words about progress.
         table: for each column a value per head.
     """
 
@@ -90,7 +90,7 @@ def study(opened: Opened, formulation: Formulation, layout: Layout, settings: He
 
 
 def measure_scores(made: Study) -> None:
-    """The field's scores, and what the top induction heads are worth."""
+    """Standard scores of heads, and the effect of ablating the top induction heads."""
     lens, seed = made.lens, made.settings.seed
     tokens = repeated_tokens(lens, seed)
     scores, loss = head_scores(lens, tokens)
@@ -124,7 +124,7 @@ def measure_scores(made: Study) -> None:
 
 
 def measure_hop(made: Study, prompts: Prompts, formulation: Formulation) -> None:
-    """Accuracy, role → role attention and retrieval scores; what does the hop, if it is done above chance."""
+    """Accuracy, role → role attention and retrieval scores; and the heads of the hop, if it is done above chance."""
     settings = made.settings
     made.watch(f"looking at role → role attention over {len(prompts)} questions")
     looked = look(made.lens, prompts, prompts.shuffled(settings.seed).roles)

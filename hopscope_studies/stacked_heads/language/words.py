@@ -1,21 +1,21 @@
-"""What `hopscope lm heads` tells people of a model's heads, line by line."""
+"""The text report of `hopscope lm heads`, line by line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-SHOWN = 12  # paths and connections that are told; the report has all
+SHOWN = 12  # paths and connections that are listed; the report has all
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """The report for people."""
+    """The report as text."""
     yield from score_lines(report)
     yield from hop_lines(report)
 
 
 def score_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """The field's scores, and the ablation."""
+    """The standard scores, and the ablation."""
     scores, ablation = report["scores"], report["ablation"]
     yield f"{report['model']}: attention on {scores['sequences']} sequences of repeated random tokens, 0-1"
     for name, heads in scores["top"].items():
@@ -29,7 +29,7 @@ def score_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def hop_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Accuracy; then the paths, the set and its stack, if the hop is done at all."""
+    """The accuracy, and the paths, the set and its stack if the hop is done."""
     hop, asked = report["hop"], report["protocol"]["formulation"]
     yield (
         f"{asked['name']}, {asked['n_hops']} hop{'s' * (asked['n_hops'] > 1)}: {hop['accuracy']:.3f} right "
@@ -54,7 +54,7 @@ def path_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def set_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """The minimal set, its controls, and what stacks on what."""
+    """The minimal set, its controls, and the connections between heads."""
     found, depth = report["minimal"], report["depth"]
     if not found["size"]:
         yield f"\nno set of heads was found that keeps {found['level']:.0%} of the metric; try more --tests"

@@ -1,1 +1,1 @@
-"""What `hopscope report` prints of this study beside its claims."""
+"""What `hopscope report` prints about this study besides its claims."""

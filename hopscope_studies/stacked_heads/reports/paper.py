@@ -1,4 +1,4 @@
-"""The paper's sentences, each with the verdicts on it, and its settings, each with what the presets have."""
+"""The paper's sentences, each with its verdicts, and its settings, each with the presets' values."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def ending(run: str, k: int, loss: float, learnt: float = 100.0, seed: int = 0, 
 
 
 def deep_enough(hops: int, layers: int, seed: int = 0, learnt: int | None = None) -> list[dict]:
-    """A run that learns as many hops as its layers reach, 2^(layers - 1) - 1, or as many as are said."""
+    """A run that learns as many hops as its layers reach, 2^(layers - 1) - 1, or a given number."""
     reach = 2 ** (layers - 1) - 1 if learnt is None else learnt
     about = {"D": hops, "layers": layers, "least": hops.bit_length() + 1, "paper_bound": 1}
     return [
@@ -166,7 +166,7 @@ def test_a_model_without_a_circuit_says_nothing():
 
 
 def test_a_circuit_is_named_and_measured():
-    """Of the optimal circuit for three hops: doubling with three heads, which is as few as there can be."""
+    """The optimal circuit for three hops is doubling with three heads, the fewest possible."""
     task = Retrieval(n_hops=3, order="deepest_first")
     text = "L0H0 value[1]->key[1]; L0H0 value[2]->key[2]; L0H0 value[3]->key[3]; L1H0 query->value[1]"
     paths = [Path.parse(one) for one in f"{text}; L1H0 value[2]->value[3]; L2H0 query->value[2]".split("; ")]
@@ -180,7 +180,7 @@ def test_a_circuit_is_named_and_measured():
 
 
 def test_onsets_are_those_of_emergence(tmp_path):
-    """Another implementation measures the same paths with intervals and costs; the onsets must be its."""
+    """Another implementation measures the same paths with intervals and costs; the onsets must agree."""
     run = trained(tmp_path / "run", steps=12, checkpoints="3")
     path = Path.parse("L0H0 query->value[1]")
     (ours,) = named_circuits.onsets_of(run, [path])

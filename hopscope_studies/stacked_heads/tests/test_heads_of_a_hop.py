@@ -100,7 +100,7 @@ def test_a_row_with_nothing_else_to_attend_to_is_left(prompts):
     roles = Roles(("query",), torch.zeros(1, 1, 2, dtype=torch.long))
     pattern = torch.tensor([[[[1.0, 0.0], [0.25, 0.75]]]])
     kept = KnockOut([Path(0, 0, "query", "query")], roles).pattern(0, pattern)
-    assert torch.equal(kept, pattern)  # everything is of the path: nothing can be moved elsewhere
+    assert torch.equal(kept, pattern)  # all attention is on the path, so none can be moved elsewhere
 
 
 def test_by_hand_puts_all_attention_on_the_path(lens, prompts):

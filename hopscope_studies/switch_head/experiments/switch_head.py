@@ -1,8 +1,8 @@
-"""SwitchHead: do experts of values and outputs stand in for attention maps, what are they chosen by, what holds them?
+"""SwitchHead: can experts for values and outputs replace attention maps, and what are they chosen by?
 
-After Csordás et al. (2023, arXiv:2312.07987). Two tasks, attention only: the last tokens, where a dense layer needs a
-map for each place, and induction. Dense models match those with experts in weights, in maps, or in both. The tasks and
-the weights made by hand are ours; the paper trains language models.
+After Csordás et al. (2023, arXiv:2312.07987). Two tasks, attention only: the last tokens, for which a dense layer needs
+a map for each place, and induction. Dense models match those with experts in weights, in maps, or in both. The tasks
+and the hand-set weights are ours; the paper trains language models.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from hopscope_studies.switch_head.work import MadeByHand
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 480, "paper": 2_000_000}
-CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds of these cells whose circuits are searched for
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # number of seeds in which circuits are searched for
 SEARCHED_IN = (("places", "wide experts"), ("induction", "experts"))
 BY_HAND = {"quick": MadeByHand(3, 32), "cpu": MadeByHand(), "paper": MadeByHand(16)}
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """The weights made by hand, and all models."""
+    """The hand-set weights, and all models."""
     yield BY_HAND[scale]
     yield from cells(scale)
 
@@ -87,7 +87,7 @@ def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def layer_counts(model: Transformer) -> dict[str, int]:
-    """Maps of a layer, and its attention's weights: all but biases and what positions add."""
+    """The maps of a layer, and its attention's weights without biases and position codes."""
     named = model.blocks[0].get_submodule("attn").named_parameters()
     weights = sum(p.numel() for name, p in named if name.rpartition(".")[2].startswith("W_"))
     return {"maps": model.architecture.n_heads, "weights": weights}
@@ -99,7 +99,7 @@ def learnt(run: Run) -> float:
 
 
 def induction(model: Transformer, batch: Batch) -> dict[str, Any]:
-    """The head with the greatest induction score; nothing where no fact is looked up."""
+    """The head with the greatest induction score; nothing for tasks without look-up."""
     if "key[1]" not in batch.roles.names:
         return {}
     scores = induction_score(observe(model, batch))

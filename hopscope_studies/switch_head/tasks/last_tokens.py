@@ -1,6 +1,6 @@
-"""Which tokens stood just before? A task of several places at once: what it takes is attention maps, or their like.
+"""The tokens just before: a task on several places at once, which needs several attention maps or a substitute.
 
-Ours, for SwitchHead (Csordás et al., 2023, arXiv:2312.07987): a head of one map reads one place well, so that a layer
+Ours, for SwitchHead (Csordás et al., 2023, arXiv:2312.07987). A head with one map reads one place well, so a layer
 needs as many maps as places, unless experts let one map serve several.
 """
 
@@ -23,7 +23,7 @@ from hopscope.tasks.base import Batch, TokenTask
 
 @dataclass(frozen=True)
 class LastTokens(TokenTask):
-    """Random tokens; asked of every position that has m before it are the m tokens before it, one by one.
+    """Random tokens; every position after the first m is asked for each of the m tokens before it.
 
     ```
     c a d b f   ->   of f, with m = 3: b, then d, then a
@@ -49,7 +49,7 @@ class LastTokens(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; solved."""
+        """Losses in nats: all tokens equally likely; solved."""
         return {"any token": self.uniform(), "solved": 0.0}
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
@@ -60,7 +60,7 @@ class LastTokens(TokenTask):
         return draw["tokens"][:, :-1].unfold(1, self.n_places, 1).flip(-1)
 
     def roles(self, draw: Draw) -> Roles:
-        """Seen from the last position: `value[d]` stands d before it."""
+        """Roles as seen from the last position: `value[d]` is d positions before it."""
         tokens, m = draw["tokens"], self.n_places
         chain = torch.full((len(tokens), m + 1, self.length), ABSENT, device=tokens.device)
         for distance in range(m + 1):
@@ -68,7 +68,7 @@ class LastTokens(TokenTask):
         return Roles(("query", *(f"value[{distance}]" for distance in range(1, m + 1))), chain)
 
     def searched_roles(self, batch: Batch) -> Relations:
-        """Seen from every position that asks: itself, and each place before it."""
+        """Roles as seen from every position that asks: itself, and each place before it."""
         tokens, n = batch.inputs, self.length
         places = torch.arange(n, device=tokens.device).expand_as(tokens)
         asking = torch.where(places >= self.n_places, 0, ABSENT)[:, None]

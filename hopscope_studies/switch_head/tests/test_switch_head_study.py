@@ -1,4 +1,4 @@
-"""SwitchHead: its task against the definition, the construction, what is matched, and both sides of every claim."""
+"""SwitchHead: its task against the definition, the construction, the matched sizes, and both sides of every claim."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_its_experts_are_chosen_by_place_alone():
 
 
 def test_information_of_labels_by_hand():
-    """Equal labels hold all of one bit, independent ones none; of three to one it is 3/4 ln 4/3 + 1/4 ln 4."""
+    """Equal labels share one bit and independent ones none; labels of three to one share 3/4 ln 4/3 + 1/4 ln 4."""
     one, other = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
     assert information(one, one) == pytest.approx(math.log(2))
     assert information(one, other) == pytest.approx(0, abs=1e-12)
@@ -84,7 +84,7 @@ def test_information_of_labels_by_hand():
 
 
 def test_held_gates_leave_a_model_alone_where_gates_do_not_depend_on_anything():
-    """With gates of weight 0 all are at one half, chosen or not."""
+    """With gate weights of 0 all gates are at one half, chosen or not."""
     config = cells.cell("places", "experts", 0, "quick")
     model = config.model.build(config.task, generator(0, "init"))
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_held_gates_leave_a_model_alone_where_gates_do_not_depend_on_anything():
 
 
 def test_held_experts_are_the_dense_layer_of_their_mean():
-    """Of values: with gates at their means the layer's values are Σ mean gate times expert."""
+    """For values: with gates at their means the layer's values are Σ mean gate times expert."""
     config = cells.cell("places", "experts", 0)
     model, batch = config.model.build(config.task, generator(0, "init")), config.task.sample(8, 0)
     attn = model.blocks[0].attn
@@ -146,7 +146,7 @@ def test_every_run_knows_its_cell():
 
 # Claims -----------------------------------------------------------------------------------------------------------
 
-#: Loss of each model on places: where all is borne out, and where all is contradicted.
+#: The loss of each model on places, if every claim holds and if every claim fails.
 LOSSES = {
     "experts": (0.01, 1.5),
     "many maps": (0.0, 0.0),
@@ -163,7 +163,7 @@ def end(part: str, model: str, seed: int, **values: float) -> dict:
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table in which every claim holds, or one in which every claim fails."""
     rows = []
     for seed in range(8):
         for model, losses in LOSSES.items():

@@ -1,9 +1,10 @@
-"""Two hops in context: what keeps a model from learning them, and what does not (Guo et al., 2025, arXiv:2502.13913).
+"""Two hops in context: what prevents a model from learning them, and what helps (Guo et al., 2025, arXiv:2502.13913).
 
-The paper trains three layers of one head on the end of a chain alone, 10,000 steps of 512 sequences. It sees a plateau
-at which the model guesses among the ends of chains, ln 5 with five of them, and an abrupt fall (section 3). Here models
-are small and steps few; what is changed is whether the middle is asked, too (Musat's implicit curriculum, ICLR 2025,
-section 7), whether heads begin with attention to the token before, and KV shifting attention, which needs no such head.
+The paper trains three layers of one head on the end of a chain alone, for 10,000 steps of 512 sequences. It reports a
+plateau at which the model guesses among the ends of chains, ln 5 with five of them, and then an abrupt fall (section
+3). Here models are small and steps few. The conditions differ in whether the middle is asked, too (Musat's implicit
+curriculum, ICLR 2025, section 7), whether heads start with attention to the token before, and in KV shifting attention,
+which needs no such head.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
+from hopscope.experiments import long_table
 from hopscope.experiments.circuit_tables import circuit_numbers
-from hopscope.experiments.tables import columns_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.two_hop import TwoHop
-from hopscope_studies.two_hop.cells import cells, condition_of
+from hopscope_studies.two_hop.cells import CONDITIONS, cell, cells
 from hopscope_studies.two_hop.claims import claims as claims
 from hopscope_studies.two_hop.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 480, "paper": 300_000}
-CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # seeds whose circuits are searched for
+CIRCUITS = {"quick": 0, "cpu": 3, "paper": 3}  # number of seeds in which circuits are searched for
 SEARCHED_IN = ("prior", "KV shift")
-FRESH = {"quick": 32, "cpu": 1024, "paper": 4096}  # sequences on which models are looked at
+FRESH = {"quick": 32, "cpu": 1024, "paper": 4096}  # sequences for the measurements
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -44,12 +45,12 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     probability of the right end, the other ends and the middles (name, value). `right`: at the end, the share of right
     answers x2 by number of chains (chains, value). `circuit`: accepted, paths, and losses by name of the circuit.
     """
+    name_of = long_table.namer(CONDITIONS, cell, scale)
     rows: list[dict[str, Any]] = []
     for run in runs:
-        condition = condition_of(run.config, scale)
-        about = columns_of(run) | {"condition": condition}
+        about = long_table.about(run, name_of)
         rows += [about | row for row in (*curves(run), *looked_at(run, scale))]
-        if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED_IN:
+        if run.config.training.seed < CIRCUITS[scale] and about["condition"] in SEARCHED_IN:
             rows.append(about | {"kind": "circuit", "step": run.steps[-1], **circuit_numbers(run, scale)})
     return DataFrame(rows)
 
@@ -62,7 +63,7 @@ def curves(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def looked_at(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """Where the answer's probability lies at each checkpoint, and what is right at the end."""
+    """The probabilities of ends and middles at each checkpoint, and the right answers at the end."""
     task = run.task
     assert isinstance(task, TwoHop)
     batch = Batch(task, task.draw(FRESH[scale], generator(2, "two_hop")))
@@ -79,7 +80,7 @@ def looked_at(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def masses(probabilities: torch.Tensor, batch: Batch) -> dict[str, float]:
-    """The mean probability of the right end, of all other ends together, and of all middles."""
+    """The mean probability of the right end, of all other ends together, and of all middles together."""
     draw = batch.draw
     number = torch.arange(batch.task.n_chains, device=probabilities.device)  # type: ignore[attr-defined]
     there = number < draw["chains"]

@@ -1,8 +1,8 @@
 """Two hops asked of a language model, among chains that distract (Guo et al., 2025, arXiv:2502.13913, abstract).
 
-The authors find that language models guess among the ends of chains when distractors stand in the context. Here
-SmolLM2-135M-Instruct continues five templates with invented names, one to four chains, after one hop and after two in
-the same text. Names are ranked by their log-probability. The same model as initialised is the control.
+The authors find that language models guess among the ends of chains if the context has distractors. Here
+SmolLM2-135M-Instruct continues five templates with invented names and one to four chains, for one hop and for two in
+the same text. Names are ranked by their log-probability. The same model at initial weights is the control.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODEL = {"quick": "made_up", "cpu": "smollm2", "paper": "smollm2"}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """The language model over seeds, and one as initialised."""
+    """The language model over seeds, and one at initial weights."""
     for seed in range(SEEDS[scale]):
         yield Templates(MODEL[scale], count=COUNT[scale], seed=seed)
     yield Templates(MODEL[scale], trained=False, count=COUNT[scale])

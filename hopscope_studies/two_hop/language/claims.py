@@ -17,7 +17,7 @@ OFTEN = 0.5
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """One hop and two among distractors, and the controls."""
+    """The claims on one hop and two among distractors, and the controls."""
     language, untrained = table[table.part == "language"], table[table.part == "untrained"]
     yield one_hop(language)
     yield guessed(
@@ -39,7 +39,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def one_hop(language: DataFrame) -> Claim:
-    """The facts are read at all."""
+    """Whether the model does one hop at all."""
     rows = at(language, 1, MOST)
     lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
     return Evidence(rows, "beyond", source="a guess").claim(
@@ -54,7 +54,7 @@ def one_hop(language: DataFrame) -> Claim:
 
 
 def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
-    """The interval of right answers holds a guess's share, whatever the number of chains."""
+    """A claim that the interval of right answers contains a guess's share, for every number of chains."""
     rows = part[(part.hops == 2) & part.chains.isin(AMONG)]
     bounds: list[Bound] = []
     told, distances = [], []
@@ -77,7 +77,7 @@ def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
 
 
 def worse(language: DataFrame) -> Claim:
-    """The same texts, asked for one hop and for two."""
+    """Whether two hops are harder than one in the same texts."""
     one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
     return Evidence(language, "beyond").claim(
         "two_hops_are_harder",
@@ -90,7 +90,7 @@ def worse(language: DataFrame) -> Claim:
 
 
 def ends(language: DataFrame) -> Claim:
-    """What it would rather say than the right end: another end, or a middle."""
+    """Whether ends are likelier than middles."""
     rows = at(language, 2, MOST)
     return mostly_an_end(
         rows,
@@ -101,7 +101,7 @@ def ends(language: DataFrame) -> Claim:
 
 
 def alone(language: DataFrame) -> Claim:
-    """Without distractors there is one end."""
+    """Whether a chain without distractors is followed."""
     rows = at(language, 2, 1)
     return mostly_an_end(
         rows,
@@ -112,7 +112,7 @@ def alone(language: DataFrame) -> Claim:
 
 
 def mostly_an_end(rows: DataFrame, name: str, sentence: str) -> Claim:
-    """An end is the likeliest name in more than half of the texts, beyond their error."""
+    """A claim that an end is the likeliest name in more than half of the texts, by the interval."""
     low, high = interval(rows, "ends")
     return Evidence(rows, SOURCE).claim(
         name,
@@ -126,17 +126,17 @@ def mostly_an_end(rows: DataFrame, name: str, sentence: str) -> Claim:
 
 
 def at(part: DataFrame, hops: int, chains: int) -> DataFrame:
-    """Rows of so many hops among so many chains."""
+    """The rows for a number of hops among a number of chains."""
     return part[(part.hops == hops) & (part.chains == chains)]
 
 
 def share(rows: DataFrame, of: str) -> float:
-    """Of the texts."""
+    """The share of the texts."""
     return float(rows[of].sum() / rows.asked.sum())
 
 
 def interval(rows: DataFrame, of: str) -> tuple[float, float]:
-    """Its 95 % interval (Wilson)."""
+    """The 95 % interval of the share (Wilson)."""
     return wilson(float(rows[of].sum()), int(rows.asked.sum()))
 
 

@@ -13,7 +13,7 @@ from hopscope_studies.two_hop.language.templates import CHAINS, TEMPLATES
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: one hop, two hops, and two hops of an untrained model by chains. Right: by template, among most chains."""
+    """Left: one hop, two hops, and two hops of an untrained model, by chains. Right: by template, with most chains."""
     shown = picture(9.5, 3.4)
     left, right = shown.subplots(1, 2)
     language, untrained = table[table.part == "language"], table[table.part == "untrained"]
@@ -46,7 +46,7 @@ def by_chains(ax: Axes, part: DataFrame, hops: int, name: str, number: int) -> N
 
 
 def by_template(ax: Axes, part: DataFrame, number: int, name: str) -> None:
-    """The same, template by template."""
+    """The same by template."""
     for place, template in enumerate(TEMPLATES):
         rows = part[part.template == template]
         if len(rows):

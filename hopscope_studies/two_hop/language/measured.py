@@ -1,4 +1,4 @@
-"""What a language model makes of the templates, kept as an experiment's work."""
+"""A language model's answers to the templates, as an experiment's work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Templates(OfModel):
     seed: int = setting(0, "of texts, and of weights that are not trained")
 
     def report(self) -> dict[str, Any]:
-        """Rows of the table. Raises BadInput for a model that is not there."""
+        """The rows of the table. Raises BadInput if the model is not installed."""
         from hopscope.language.backends.hugging_face import HuggingFace
 
         opened = self.opened()
@@ -49,15 +49,15 @@ def rows_of(backend: Backend, count: int, seed: int) -> Iterator[Row]:
 
 
 def request(text: Asked, hops: int) -> Any:
-    """A question as the model is given it, with every end and every middle as an answer."""
+    """A question as given to the model, with every end and every middle as an answer."""
     from hopscope.language.layouts.base import Rendered, spaced
 
     return Rendered(text.text(hops), False, spaced(text.choices), ())
 
 
 def counted(scores: Sequence[Sequence[float]], n_chains: int) -> Row:
-    """Of so many texts: `right`, in which the right end is the likeliest of the ends; `ends`, in which some end is the
-    likeliest of all names asked for; `own`, in which that is the middle of the right chain."""
+    """Counts of texts: in `right` the right end is the likeliest end; in `ends` an end is the likeliest name; in `own`
+    it is the right chain's middle."""
     best = [max(range(len(each)), key=each.__getitem__) for each in scores]
     right = [max(range(n_chains), key=each.__getitem__) == 0 for each in scores]
     return {

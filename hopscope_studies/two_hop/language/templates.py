@@ -1,7 +1,8 @@
 """Five templates of two hops with invented names, among distractors (after Guo et al., 2025, arXiv:2502.13913).
 
-As in the task of symbols: chains a, b, c of two facts, dealt out at random with each chain's order kept. A question
-leaves the last word open. Two hops ask from a for c, one hop asks from b for c in the same text. The wordings are ours.
+As in the task of symbols, the two facts of each chain a, b, c are interleaved at random, with each chain's order kept.
+A question leaves the last word open. Two hops ask from a for c, and one hop asks from b for c in the same text. The
+wordings are ours.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ ONSETS, VOWELS, CODAS = "bdfgklmnprstvz", "aeiou", "lmnrst"
 
 @dataclass(frozen=True)
 class Template:
-    """Wordings with a, b and c for the symbols of a chain.
+    """The wordings of a template, with a, b and c for the symbols of a chain.
 
     Attributes:
-        first: the fact that leads from a to b.
-        second: that from b to c.
-        two: the beginning of a sentence that ends in c, from a.
+        first: the fact from a to b.
+        second: the fact from b to c.
+        two: the beginning of a sentence from a that ends in c.
         one: the same from b.
     """
 
@@ -90,7 +91,7 @@ class Asked:
         return (*(c for _, _, c in self.chains), *(b for _, b, _ in self.chains))
 
     def text(self, hops: int) -> str:
-        """What the model continues with a space and a name."""
+        """The text that the model continues with a space and a name."""
         return f"{self.facts} {self.one if hops == 1 else self.two}"
 
 
@@ -104,7 +105,7 @@ def asked(template: str, n_chains: int, seed: int, index: int) -> Asked:
     chains = tuple((names[3 * i], names[3 * i + 1], names[3 * i + 2]) for i in range(n_chains))
     left = [[(words.first, i, 1), (words.second, i, 2)] for i in range(n_chains)]
     facts: list[tuple[str, int, int]] = []
-    while open_ := [chain for chain in left if chain]:  # as many orders as there are, but each chain's own is kept
+    while open_ := [chain for chain in left if chain]:  # any order in which each chain's own order is kept
         facts.append(pick(draw, open_).pop(0))
     said = [wording.format(**named(chains[i])) for wording, i, _ in facts]
     steps = tuple(Fact((chains[i][hop - 1],), chains[i][hop], hop) for _, i, hop in facts)
@@ -114,18 +115,18 @@ def asked(template: str, n_chains: int, seed: int, index: int) -> Asked:
 
 
 def pick(draw: Draw, open_: list[list[tuple[str, int, int]]]) -> list[tuple[str, int, int]]:
-    """A chain that has facts left, each as likely as it has many: so every interleaving is equally likely."""
+    """A random chain in proportion to its remaining facts, so that every interleaving is equally likely."""
     place = draw.below(sum(map(len, open_)))
     return next(chain for i, chain in enumerate(open_) if place < sum(map(len, open_[: i + 1])))
 
 
 def named(chain: tuple[str, str, str]) -> dict[str, str]:
-    """A chain's names by their letters."""
+    """The names of a chain by letter."""
     return dict(zip("abc", chain, strict=True))
 
 
 def distinct(draw: Draw, n: int) -> list[str]:
-    """So many invented names, no two alike: two syllables and a consonant, such as Dovan."""
+    """Different invented names of two syllables and a consonant, such as Dovan."""
     found: list[str] = []
     while len(found) < n:
         syllables = [ONSETS[draw.below(len(ONSETS))] + VOWELS[draw.below(len(VOWELS))] for _ in range(2)]

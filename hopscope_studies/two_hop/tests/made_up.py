@@ -1,4 +1,4 @@
-"""An invented report, for tests of plumbing: a model that has one hop and guesses two."""
+"""An invented report for tests of plumbing: a model that does one hop and guesses on two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two hops: the middle by its definition, what is looked at in answers that are known, both sides of claims."""
+"""Two hops: the middle by its definition, measurements on known answers, and both sides of claims."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hopscope.configuration.config import Config
+from hopscope.experiments.long_table import namer
 from hopscope.experiments.results import claim_ids
 from hopscope.tasks.two_hop import TwoHop
 from hopscope_studies.two_hop import cells
@@ -29,7 +30,7 @@ def test_the_middle_is_what_follows_the_query_and_the_end_what_follows_that(offi
 
 
 def test_only_what_is_asked_differs():
-    """Sequences and ends are the same; so is the identity of a task that asks for the end alone."""
+    """Sequences and ends are the same, and so is the identity of a task that asks for the end alone."""
     alone, both = TwoHop(), TwoHop(every_hop=True)
     one, other = alone.sample(100, 0), both.sample(100, 0)
     assert torch.equal(one.inputs, other.inputs) and torch.equal(one.targets[..., 0], other.targets[..., 1])
@@ -43,7 +44,7 @@ def test_only_what_is_asked_differs():
 
 
 def test_masses_of_answers_that_are_known():
-    """A model that is sure of the end; one that guesses among ends; one that names middles; one that knows nothing."""
+    """A model that is certain of the end, one that guesses among ends, one that names middles, and an untrained one."""
     task = TwoHop()
     batch = task.sample(200, 0)
     draw, sure = batch.draw, torch.nn.functional.one_hot(batch.targets[:, 0, 0], task.d_vocab).float()
@@ -64,11 +65,11 @@ def test_masses_of_answers_that_are_known():
 def test_every_run_knows_its_condition():
     for scale in ("quick", "cpu"):
         for name in cells.CONDITIONS:
-            assert cells.condition_of(cells.cell(name, 2, scale), scale) == name
+            assert namer(cells.CONDITIONS, cells.cell, scale)(cells.cell(cells.CONDITIONS[name], 2, scale)) == name
 
 
 def test_the_official_setting():
-    config = cells.cell("end alone", 0, "paper")
+    config = cells.cell(cells.CONDITIONS["end alone"], 0, "paper")
     assert (config.task.n_pairs, config.task.n_chains, config.task.fewest) == (10, 5, 5)
     assert (config.training.steps, config.training.batch, config.training.lr) == (10_000, 512, 3e-4)
 
@@ -125,5 +126,5 @@ def test_claims_fail_of_what_contradicts_them():
 def test_when_a_loss_went_below():
     table = made(GOOD, "early", 1.0)
     rows = table[(table.kind == "loss") & (table.condition == "prior") & (table.hop == "x2")]
-    assert learnt(rows) == pytest.approx(dict.fromkeys((0, 1), 300 + 100 * (1.6 - GUESS / 2) / 1.5))
-    assert set(learnt(rows, 0.01).values()) == {math.inf}
+    assert learnt(rows).to_dict() == pytest.approx(dict.fromkeys((0, 1), 300 + 100 * (1.6 - GUESS / 2) / 1.5))
+    assert set(learnt(rows, 0.01)) == {math.inf}

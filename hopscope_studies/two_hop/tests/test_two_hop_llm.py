@@ -1,4 +1,4 @@
-"""Two hops in words: texts against the oracle, and measurements of backends whose answers are known."""
+"""Two hops in words: texts against the oracle, and measurements of backends with known answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Known:
 
 
 def solver(text: str, name: str) -> float:
-    """Follows facts as they are written: the last name of the text, as many steps as the stem asks for."""
+    """Follows the facts from the last name of the text, for as many steps as the stem asks."""
     *facts, stem = text.split(". ")
     pairs = [[word.strip(".") for word in fact.split() if word.strip(".") in names(text)] for fact in facts]
     step = dict(pairs)
@@ -35,7 +35,7 @@ def solver(text: str, name: str) -> float:
 
 
 def names(text: str) -> set[str]:
-    """Invented names are the only capitalised words of five letters that are no words of a template."""
+    """Invented names are the only capitalised words of five letters that are not part of a template."""
     usual = {"Every", "Therefore", "The"}
     return {word for word in text.replace(".", " ").replace(",", " ").split() if word.istitle()} - usual
 

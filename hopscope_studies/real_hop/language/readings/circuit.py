@@ -1,4 +1,4 @@
-"""The circuit of one hop, as `hopscope lm heads --circuit` finds and tells it; of two hops that fail, why they do."""
+"""The circuit of one hop, or why two hops fail, as found and reported by `hopscope lm heads --circuit`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hopscope_studies.real_hop.language.words import lines
 
 
 class Circuit(Reading):
-    """Nodes, places and edges that carry the hop."""
+    """The nodes, places and edges that carry the hop."""
 
     file, settings = "circuit.json", CircuitStudy
 

@@ -1,4 +1,4 @@
-"""The retrieval heads, as `hopscope lm heads --needles` finds and tells them."""
+"""The retrieval heads, as found and reported by `hopscope lm heads --needles`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hopscope_studies.retrieval_heads.language.words import lines
 
 
 class Needles(Reading):
-    """Scores on needles in hay, which are asked for in words of their own."""
+    """Scores of heads on needles in hay, which have their own questions."""
 
     file, settings = "retrieval.json", RetrievalStudy
 

@@ -1,4 +1,4 @@
-"""The heads that do one hop, as `hopscope lm heads` finds and tells them."""
+"""The heads that do one hop, as found and reported by `hopscope lm heads`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hopscope_studies.stacked_heads.language.words import lines
 
 
 class Heads(Reading):
-    """Scores of all heads; role paths, a minimal set and its stack where the hop is done above chance."""
+    """Scores of all heads; role paths, a minimal set and its stack if the hop is done above chance."""
 
     file, settings = "heads.json", HeadStudy
 
