@@ -123,10 +123,10 @@ CONTENT = [
 ]
 
 
-def role_rules(paths: list[Path], strengths: Mapping[Path, float], most: int = 2) -> Iterator[Hypothesis]:
-    """Attend to a role: the strongest paths of the row, each named among all of them."""
+def role_rules(paths: list[Path], strengths: Mapping[Path, float]) -> Iterator[Hypothesis]:
+    """Attend to a role: the two strongest paths of the row, each named among all of them."""
     bits = 6 + math.log2(max(1, len(paths)))
-    for path in paths[:most]:
+    for path in paths[:2]:
         if strengths.get(path, 0.0) > 0:
             yield Hypothesis(role_name(path), bits, partial(one_role, path))
 

@@ -96,10 +96,8 @@ def test_without_certificates_every_earlier_head_feeds_every_later_one():
     )
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_certificates_say_which_edges_there_are(own):
-    found = circuit(supplies=CERTIFICATES) if own else circuit()
-    graph = component_graph(found, SHAPE, None if own else CERTIFICATES)
+def test_certificates_say_which_edges_there_are():
+    graph = component_graph(circuit(supplies=CERTIFICATES), SHAPE)
     assert sorted(between_heads(graph)) == ["a0.h1->a1.h0<k>", "a0.h1->a3.h0<k>", "a1.h0->a3.h0<q>"]
 
 
