@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 
 import torch
@@ -59,26 +57,8 @@ class Change(Intervention, ABC):
 def patterns_of(changes: Sequence[Change], layer: int, actual: Pattern, ground: Ground) -> Pattern:
     """A layer's patterns of copies of the sequences, one after the other, each as its change leaves it."""
     copies = actual.unflatten(0, (len(changes), -1))
-    kept = [change for change in changes if isinstance(change, Kept)]
-    others = {change.nulls_of_rows for change in kept}
-    if len(kept) == len(changes) > 1 and len(others) == 1 and None not in others:
-        return rows_kept(kept, layer, copies, ground)
     made = [change.pattern(layer, copies[i], ground) for i, change in enumerate(changes)]
     return made[0] if len(made) == 1 else torch.cat(made)
-
-
-def rows_kept(changes: Sequence[Kept], layer: int, copies: Tensor, ground: Ground) -> Pattern:
-    """A layer's patterns where each copy keeps whole rows, and all have one null: all of them at once."""
-    held = torch.zeros(copies.shape[:4], dtype=torch.bool, device=copies.device)
-    holding: dict[Unit, list[int]] = defaultdict(list)
-    for copy, change in enumerate(changes):
-        for row in change.units:
-            if row.layer == layer:
-                holding[row].append(copy)
-    for row, some in holding.items():
-        held[some, :, row.head] |= ground.holders(row.query)
-    nothing = nulls(changes[0].null, changes[0].identity, layer, copies[0], ground)
-    return torch.where(held[..., None], copies, nothing).flatten(0, 1)
 
 
 def outputs_of(changes: Sequence[Change], layer: int, actual: Tensor, ground: Ground) -> Tensor:
@@ -145,12 +125,6 @@ class Kept(Change):
     @property
     def separable(self) -> bool:
         return self.null != "resample" and not self.rows
-
-    @cached_property
-    def nulls_of_rows(self) -> tuple[str, frozenset[Row]] | None:
-        """What all else is, where whole rows are kept and it does not depend on the sequence."""
-        whole = self.separable and all(isinstance(unit, Row) for unit in self.units)
-        return (self.null, self.identity) if whole else None
 
     def blind(self, layer: int) -> bool:
         return self.null != "resample" and not in_layer(layer, self.units)
