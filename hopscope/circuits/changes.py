@@ -40,11 +40,6 @@ class Change(Intervention, ABC):
     d_head).
     """
 
-    @property
-    def separable(self) -> bool:
-        """Whether it does the same to every sequence, whatever others there are, so that they can be run in parts."""
-        return False
-
     def blind(self, layer: int) -> bool:
         """Whether the layer's pattern becomes the same whatever it was; it then need not be computed."""
         return False
@@ -122,10 +117,6 @@ class Kept(Change):
         here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
-    @property
-    def separable(self) -> bool:
-        return self.null != "resample" and not self.rows
-
     def blind(self, layer: int) -> bool:
         return self.null != "resample" and not in_layer(layer, self.units)
 
@@ -149,10 +140,6 @@ class Silenced(Change):
     def key(self, layer: int) -> Hashable:
         here = in_layer(layer, self.units)
         return (type(self), self.null, here) if here else None
-
-    @property
-    def separable(self) -> bool:
-        return self.null != "resample"
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
@@ -189,10 +176,6 @@ class Hard(Change):
         weights = frozenset(item for item in self.paths.items() if item[0].layer == layer)
         here = weights, in_layer(layer, self.identity), given_in(layer, self.rows), in_layer(layer, chain(*self.where))
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
-
-    @property
-    def separable(self) -> bool:
-        return self.null != "resample" and not self.rows
 
     def blind(self, layer: int) -> bool:
         return self.null != "resample"
@@ -237,3 +220,9 @@ class AsIs(Silenced):
     """No change: nothing is silenced."""
 
     units: frozenset[Unit] = frozenset()
+
+
+def separable(change: Change) -> bool:
+    """Whether a change does the same to every sequence, whatever others there are, so that they can be run in parts."""
+    given = getattr(change, "rows", None)  # for these sequences, in this order
+    return isinstance(change, Kept | Silenced | Hard) and change.null != "resample" and not given

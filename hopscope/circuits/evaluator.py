@@ -24,6 +24,7 @@ from hopscope.circuits.changes import (
     Silenced,
     outputs_of,
     patterns_of,
+    separable,
 )
 from hopscope.circuits.lab import Lab
 from hopscope.circuits.units import Ground
@@ -74,7 +75,7 @@ class Evaluator(Engine[Change], Lab[Change]):
 
         Of a model that cannot start at a layer every change has a pass of its own.
         """
-        if len(self.batch) >= MANY * self.tile and changes and all(change.separable for change in changes):
+        if len(self.batch) >= MANY * self.tile and changes and all(map(separable, changes)):
             return torch.cat([part.outputs(changes) for part in self.parts], 1)
         self.count(len(changes))
         return Branching(self, changes, self.prefixes).answers()
