@@ -11,7 +11,6 @@ A change says what each layer's pattern becomes, given what the heads computed f
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,10 +131,6 @@ class Silenced(Change):
 
     units: frozenset[Unit]
     null: str = "uniform"
-
-    @property
-    def first_layer(self) -> float:
-        return min((unit.layer for unit in self.units), default=math.inf)
 
     def key(self, layer: int) -> Hashable:
         here = in_layer(layer, self.units)
