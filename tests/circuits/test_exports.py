@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -36,9 +37,8 @@ def circuit(costs: dict[str, float] = COSTS, **more) -> Circuit:
     found = tuple(Found(Path.parse(text), 0.99, "role → x", 6.25, cost, 0.4) for text, cost in costs.items())
     losses = {n: Loss(x, x, x, 8) for n, x in (("model", 0.004), ("circuit", 0.002), ("live", 0.007), ("null", 0.9))}
     listed = (Alternative(tuple(f.path for f in found)),)
-    return Circuit(
-        found, (), losses, {}, "circuit", "so", 0.05, {"null": "uniform"}, listed, Completeness("searched"), **more
-    )
+    judged = {"losses": losses, "accuracies": {}, "hop_losses": {}, "verdict": "circuit", "reason": "so"}
+    return Circuit(found, (), {"null": "uniform"}, listed, Completeness("searched"), threshold=0.05, **judged, **more)
 
 
 def supply(path: str, part: str, source: str) -> Supply:
@@ -137,7 +137,7 @@ def test_the_round_trip_keeps_everything(shape):
 def test_rows_that_no_hypothesis_fits_can_be_written():
     odd = Found(Path.parse("L0H0 query->value[1]"), 0.9, "no hypothesis fits", math.inf, 0.5, 0.4)
     found = circuit()
-    text = to_eap_ig(Circuit((odd,), *list(vars(found).values())[1:]), SHAPE)
+    text = to_eap_ig(replace(found, paths=(odd,)), SHAPE)
     assert "Infinity" not in text
     assert json.loads(text)["hopscope"]["paths"][0]["bits"] is None
 

@@ -33,6 +33,7 @@ def circuit(*paths: Found, losses: tuple[float, ...] = (0.0051, 0.0024, 0.003, 0
     values = {
         "rows": (),
         "losses": {n: Loss(x, x, x, 512) for n, x in zip(names, losses, strict=True)},
+        "accuracies": {},
         "hop_losses": {},
         "verdict": "circuit",
         "reason": "with all patterns by hand the loss is 0.0024, below 0.05",
