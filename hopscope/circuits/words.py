@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.algorithm import algorithm_words, induction_heads
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.speech import arrow, count, digits, do, head_of, path_name, spans, times
+from hopscope.circuits.speech import arrow, count, digits, head_of, path_name, spans, times
 from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
@@ -43,19 +43,10 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
         Sentences on one line. Equal circuits give equal text.
     """
     searched, heads = task.sample(1).searched, induction_heads(circuit)
-    sentences = [
-        *refusal(circuit),
-        *(layer_words(layer, paths, searched.names, heads) for layer, paths in by_layer(circuit.paths)),
-        *repeated(circuit.paths),
-        *feeding(circuit),
-        *unnamed(circuit),
-        *loss_words(circuit),
-        *untouched(circuit),
-        *removal_costs(circuit),
-        *takeover_words(circuit),
-        *compared(circuit, task, least),
-    ]
-    words = " ".join(sentences)
+    does = [layer_words(layer, paths, searched.names, heads) for layer, paths in by_layer(circuit.paths)]
+    parts = (repeated, feeding, unnamed, loss_words, untouched, removal_costs, takeover_words)
+    about = [sentence for part in parts for sentence in part(circuit)]
+    words = " ".join([*refusal(circuit), *does, *about, *compared(circuit, task, least)])
     described = PLACES | WORDS if isinstance(searched, Relations) else {}  # of places and relations: `each`, `−1`
     return NAMED.sub(lambda match: described.get(match[1], match[0]), words)
 
@@ -84,7 +75,8 @@ def refusal(circuit: Circuit) -> list[str]:
         return [f"The circuit is accepted only in part: {circuit.reason}."]
     result = "The search found no set of paths that does what the model does."
     if circuit.paths:
-        result = f"The search found {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+        do = "does" if len(circuit.paths) == 1 else "do"
+        result = f"The search found {count(len(circuit.paths), 'path')}, which {do} not suffice."
     if circuit.spare:
         result += f" It also tried {count(circuit.spare, 'further path')}, without which the loss is no higher."
     return [f"No circuit is accepted: {circuit.reason}.", result]
@@ -172,10 +164,10 @@ def strengths(paths: Sequence[Found]) -> str:
     return f"mean attention {low}" if low == high else f"mean attention {low} to {high}"
 
 
-def repeated(paths: Sequence[Found]) -> list[str]:
+def repeated(circuit: Circuit) -> list[str]:
     """A sentence for each pair of roles that several heads connect, in any layers."""
     kinds: dict[tuple[str, str, str], list[Path]] = {}
-    for found in sorted(paths, key=lambda found: found.path):
+    for found in sorted(circuit.paths, key=lambda found: found.path):
         kinds.setdefault((found.path.query, found.path.key, found.path.chain), []).append(found.path)
     sentences = []
     for same in kinds.values():

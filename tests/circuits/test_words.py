@@ -9,10 +9,11 @@ import pytest
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.losses import Loss
-from hopscope.circuits.speech import count, digits, spans, unused_layers
+from hopscope.circuits.speech import count, digits, spans
 from hopscope.circuits.units import Row
 from hopscope.circuits.words import paragraph, symbols_at
 from hopscope.core.wording import listed
+from hopscope.drawing.circuit_diagram import unused_layers
 from hopscope.problem.paths import Path
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
