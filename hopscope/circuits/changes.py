@@ -206,7 +206,8 @@ def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, grou
     pattern = pattern.clone() if here else pattern
     for row, given in here.items():
         at = ground.holders(row.query)[..., None]
-        pattern[:, row.head] = torch.where(at, ground.made(given), pattern[:, row.head])
+        made = given(ground) if callable(given) else given
+        pattern[:, row.head] = torch.where(at, made, pattern[:, row.head])
     return pattern
 
 

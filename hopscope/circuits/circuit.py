@@ -82,9 +82,6 @@ class Completeness:
     how: str = ""
     size: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 LOG = "hypotheses.jsonl"
 #: The claim if no circuit was accepted.
@@ -197,7 +194,7 @@ class Circuit(Judged):
                 "circuits": [as_dicts(one.paths) for one in self.listed],
                 "unnamed_rows": [names(one.rows) for one in self.listed],
                 "loss": [{name: rounded(loss.mean) for name, loss in one.losses.items()} for one in self.listed],
-                "completeness": self.completeness.as_dict(),
+                "completeness": asdict(self.completeness),
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
                 "family": self.family and self.family.as_dict(),

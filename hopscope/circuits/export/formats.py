@@ -9,7 +9,6 @@ is a projection; what it loses is written beside it, in the same file, under a k
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -171,7 +170,7 @@ def to_eap_ig(circuit: Circuit, shape: Shape, lab: Patching | None = None) -> st
     graph = component_graph(circuit, shape)
     graph, about = (tested(graph, lab), lab.about) if lab else (graph, {"edges": "projected, untested"})
     ours = {
-        "paths": [finite(found.as_dict()) for found in circuit.paths],
+        "paths": [found.as_dict() for found in circuit.paths],
         "supplies": [supply.as_dict() for supply in circuit.supplies],
         "projection": {**about, "lost": "roles and chains (hopscope.circuits.export.formats)"},
     }
@@ -181,8 +180,3 @@ def to_eap_ig(circuit: Circuit, shape: Shape, lab: Patching | None = None) -> st
 def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
     """A graph as the JSON that EAP-IG and MIB read, with what is ours under a key of its own."""
     return json.dumps({OURS: dict(ours), **asdict(graph)}, allow_nan=False)
-
-
-def finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with null for what JSON has no number for: the bits of a row that no hypothesis fits."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
