@@ -11,16 +11,16 @@ layers that are still whole are not computed again. The cost as published, every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 from bench.baselines.base import Clock, Proposal, pruned
 from bench.metrics import Yardstick
-from hopscope.circuits.search import walk
 from hopscope.problem.paths import Path
 
 #: Ten thresholds, a factor of about 2.5 apart: rises of the loss.
 THRESHOLDS = tuple(1e-5 * 10 ** (i * 0.4) for i in range(10))
+T = TypeVar("T")
 
 
 def acdc(
@@ -46,6 +46,29 @@ def acdc(
     alone = len(thresholds) * (len(visited) + 1)
     about: dict[str, Any] = {"order": order, "thresholds": list(thresholds), "forwards_alone": alone}
     return [Proposal("ACDC", scores, circuits, clock.cost(), about)]
+
+
+def walk(
+    units: Sequence[T], measure: Callable[[Sequence[frozenset[T]]], list[float]], thresholds: Sequence[float]
+) -> list[frozenset[T]]:
+    """What is removed at each threshold: whatever makes the measure rise by less than it, given what is gone by then.
+
+    Args:
+        units: in the order in which they are tried.
+        measure: of the model without each of some sets.
+        thresholds: τ, in the unit of the measure.
+    """
+    removed: list[frozenset[T]] = [frozenset() for _ in thresholds]
+    [start] = measure([frozenset()])
+    now = [start] * len(thresholds)
+    for unit in units:
+        tried = list(dict.fromkeys(gone | {unit} for gone in removed))
+        found = dict(zip(tried, measure(tried), strict=True))
+        for i, threshold in enumerate(thresholds):
+            if found[removed[i] | {unit}] - now[i] < threshold:
+                removed[i] |= {unit}
+                now[i] = found[removed[i]]
+    return removed
 
 
 def visits(lab: Yardstick, order: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""What a circuit's algorithm is called, in a sentence (`hopscope.theory.naming`), and what its induction heads are."""
+"""A sentence that names a circuit's algorithm (`hopscope.theory.naming`), and its induction heads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.theory.naming import schedules_of
 
-SHORTEST = 3  # hops, below which all algorithms are one
+SHORTEST = 3  # hops; with fewer all algorithms are the same
 CALLED = {
     "linear": "one hop after the other",
     "doubling": "pointer doubling",
@@ -21,12 +21,12 @@ MERGED = {
     "both": "some by facts ahead of the query",
 }
 
-#: What feeds the keys of an induction head: what stood before (Olsson et al., 2022).
+#: The rules of heads that feed an induction head's keys: they copy what stands before (Olsson et al., 2022).
 PREVIOUS = ("previous position", "first of fact")
 
 
 def algorithm_words(circuit: Circuit, task: Task) -> list[str]:
-    """The flattest schedule that a circuit of plain retrieval realises, told; nothing of chains that are too short."""
+    """A sentence on the flattest schedule that a retrieval circuit realises; none below `SHORTEST` hops."""
     if not isinstance(task, Retrieval | SymbolicRetrieval) or task.n_hops < SHORTEST:
         return []
     schedules = schedules_of([found.path for found in circuit.paths], task.n_hops)
@@ -38,9 +38,9 @@ def algorithm_words(circuit: Circuit, task: Task) -> list[str]:
 
 
 def induction_heads(circuit: Circuit) -> frozenset[Path]:
-    """The paths to what follows the own symbol whose keys are fed by a head that attends to what stood before.
+    """The paths of induction heads. They attend after their own symbol, and a previous-token head feeds their keys.
 
-    To look where an induction head looks is not to be one: a head may look so many positions back, wherever that is.
+    Attending there is not enough: a head may look a fixed number of positions back, whatever stands there.
     """
     rules = {found.path: found.hypothesis for found in circuit.paths}
     fed = {one.path for one in circuit.supplies if one.part == "key" and rules.get(one.source) in PREVIOUS}

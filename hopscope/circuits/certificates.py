@@ -17,13 +17,12 @@ from torch import Tensor
 
 from hopscope.circuits.evaluator import Evaluator, Kept
 from hopscope.circuits.units import Ground, Row, Unit, paths_of
-from hopscope.interventions.engine import PATTERN
+from hopscope.interventions.engine import PATTERN, STREAM
 from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
 HOOKS: Mapping[Part, str] = {"query": "q", "key": "k", "value": "v"}
-#: What attention layers are held by, the first that a model has: what a layer adds, or what its heads say.
-HELD = ("hook_attn_out", "attn.hook_z")
+HELD = "attn.hook_z"  # what attention layers are held by: what their heads say
 LEAST_SHARE = 0.25  # of the attention, or of what the path is worth in loss: below, a supply is not reported (ours)
 
 
@@ -81,14 +80,9 @@ def certify(
 def can_be_asked(evaluator: Evaluator) -> bool:
     """Whether the model offers what certificates replace; patterns, all that circuits ask for, are not enough."""
     known = {*evaluator.model.activation_names}
-    names = ("attn.hook_pattern", *(f"attn.hook_{short}" for short in HOOKS.values()))
-    needed = {f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names}
-    return needed <= known and any(f"blocks.0.{name}" in known for name in HELD) and can_begin(evaluator)
-
-
-def can_begin(evaluator: Evaluator) -> bool:
-    """Whether a model that starts at any layer tells the streams from which it would."""
-    return not evaluator.model.starts_at_layers or "blocks.0.hook_resid_pre" in evaluator.model.activation_names
+    names = [PATTERN, HELD, *(f"attn.hook_{short}" for short in HOOKS.values())]
+    names += [STREAM] if evaluator.model.starts_at_layers else []
+    return {f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names} <= known
 
 
 class Intact:
@@ -99,10 +93,7 @@ class Intact:
 
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
         self.evaluator, self.units, self.null, self.identity = evaluator, frozenset(units), null, identity
-        known = evaluator.model.activation_names
-        able = HELD if evaluator.model.starts_at_layers else HELD[::-1]  # heads are nearer where nothing is left out
-        self.held = next(name for name in able if f"blocks.0.{name}" in known)
-        names = [self.held, "attn.hook_pattern", *(["hook_resid_pre"] if evaluator.model.starts_at_layers else [])]
+        names = [HELD, PATTERN, *([STREAM] if evaluator.model.starts_at_layers else [])]
         kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
         outputs, self.whole = self.run(self.units, {}, kept)
         self.loss = self.loss_of(outputs)
@@ -122,10 +113,7 @@ class Intact:
         evaluator = self.evaluator
         evaluator.count(1)
         start, stop = (start, stop) if evaluator.model.starts_at_layers else (0, None)
-        changed = evaluator.changed([Kept(units, self.null, self.identity)], start, stop)
-        for name in replace:  # where all that attention adds is given, no pattern is asked for
-            changed.pop(name.replace(self.held, PATTERN), None)
-        changed.update(replace)
+        changed = evaluator.changed([Kept(units, self.null, self.identity)], start, stop) | dict(replace)
         stream = self.whole["resid_pre", start] if start else evaluator.batch.inputs
         return evaluator.through(stream, changed, start, stop, cache)
 
@@ -139,7 +127,7 @@ class Intact:
     def lacking(self, source: Unit, layer: int) -> Mapping[Any, Tensor]:
         """Queries, keys and values of a layer without an earlier unit, attention between the two held as it was."""
         if (source, layer) not in self.without:
-            held = (f"blocks.{i}.{self.held}" for i in range(source.layer + 1, layer))
+            held = (f"blocks.{i}.{HELD}" for i in range(source.layer + 1, layer))
             between = {name: self.whole[name] for name in held}
             names = [f"blocks.{layer}.attn.hook_{short}" for short in HOOKS.values()]
             _, kept = self.run(self.units - {source}, between, names, source.layer, layer + 1)
@@ -164,7 +152,7 @@ class Intact:
                 if loss - self.loss >= LEAST_SHARE * max(self.worth_of(path), 1e-9):
                     found.append(Supply(path, part, source, self.loss, loss))
                 continue
-            _, cache = self.run(self.units, patched, [f"blocks.{layer}.attn.hook_pattern"], layer, layer + 1)
+            _, cache = self.run(self.units, patched, [f"blocks.{layer}.{PATTERN}"], layer, layer + 1)
             before, after = self.attention(path, self.whole), self.attention(path, cache)
             if before - after >= LEAST_SHARE * before:
                 found.append(Supply(path, part, source, before, after))

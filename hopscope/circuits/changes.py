@@ -11,12 +11,9 @@ A change says what each layer's pattern becomes, given what the heads computed f
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 
 import torch
@@ -42,11 +39,6 @@ class Change(Intervention, ABC):
     d_head).
     """
 
-    @property
-    def separable(self) -> bool:
-        """Whether it does the same to every sequence, whatever others there are, so that they can be run in parts."""
-        return False
-
     def blind(self, layer: int) -> bool:
         """Whether the layer's pattern becomes the same whatever it was; it then need not be computed."""
         return False
@@ -59,26 +51,8 @@ class Change(Intervention, ABC):
 def patterns_of(changes: Sequence[Change], layer: int, actual: Pattern, ground: Ground) -> Pattern:
     """A layer's patterns of copies of the sequences, one after the other, each as its change leaves it."""
     copies = actual.unflatten(0, (len(changes), -1))
-    kept = [change for change in changes if isinstance(change, Kept)]
-    others = {change.nulls_of_rows for change in kept}
-    if len(kept) == len(changes) > 1 and len(others) == 1 and None not in others:
-        return rows_kept(kept, layer, copies, ground)
     made = [change.pattern(layer, copies[i], ground) for i, change in enumerate(changes)]
     return made[0] if len(made) == 1 else torch.cat(made)
-
-
-def rows_kept(changes: Sequence[Kept], layer: int, copies: Tensor, ground: Ground) -> Pattern:
-    """A layer's patterns where each copy keeps whole rows, and all have one null: all of them at once."""
-    held = torch.zeros(copies.shape[:4], dtype=torch.bool, device=copies.device)
-    holding: dict[Unit, list[int]] = defaultdict(list)
-    for copy, change in enumerate(changes):
-        for row in change.units:
-            if row.layer == layer:
-                holding[row].append(copy)
-    for row, some in holding.items():
-        held[some, :, row.head] |= ground.holders(row.query)
-    nothing = nulls(changes[0].null, changes[0].identity, layer, copies[0], ground)
-    return torch.where(held[..., None], copies, nothing).flatten(0, 1)
 
 
 def outputs_of(changes: Sequence[Change], layer: int, actual: Tensor, ground: Ground) -> Tensor:
@@ -142,16 +116,6 @@ class Kept(Change):
         here = in_layer(layer, self.units), in_layer(layer, self.identity), given_in(layer, self.rows)
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
-    @property
-    def separable(self) -> bool:
-        return self.null != "resample" and not self.rows
-
-    @cached_property
-    def nulls_of_rows(self) -> tuple[str, frozenset[Row]] | None:
-        """What all else is, where whole rows are kept and it does not depend on the sequence."""
-        whole = self.separable and all(isinstance(unit, Row) for unit in self.units)
-        return (self.null, self.identity) if whole else None
-
     def blind(self, layer: int) -> bool:
         return self.null != "resample" and not in_layer(layer, self.units)
 
@@ -168,17 +132,9 @@ class Silenced(Change):
     units: frozenset[Unit]
     null: str = "uniform"
 
-    @property
-    def first_layer(self) -> float:
-        return min((unit.layer for unit in self.units), default=math.inf)
-
     def key(self, layer: int) -> Hashable:
         here = in_layer(layer, self.units)
         return (type(self), self.null, here) if here else None
-
-    @property
-    def separable(self) -> bool:
-        return self.null != "resample"
 
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
         here = [unit for unit in self.units if unit.layer == layer]
@@ -216,10 +172,6 @@ class Hard(Change):
         here = weights, in_layer(layer, self.identity), given_in(layer, self.rows), in_layer(layer, chain(*self.where))
         return (type(self), self.null, *here) if any(here) else ("idle", self.null)
 
-    @property
-    def separable(self) -> bool:
-        return self.null != "resample" and not self.rows
-
     def blind(self, layer: int) -> bool:
         return self.null != "resample"
 
@@ -254,7 +206,8 @@ def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, grou
     pattern = pattern.clone() if here else pattern
     for row, given in here.items():
         at = ground.holders(row.query)[..., None]
-        pattern[:, row.head] = torch.where(at, ground.made(given), pattern[:, row.head])
+        made = given(ground) if callable(given) else given
+        pattern[:, row.head] = torch.where(at, made, pattern[:, row.head])
     return pattern
 
 
@@ -263,3 +216,9 @@ class AsIs(Silenced):
     """No change: nothing is silenced."""
 
     units: frozenset[Unit] = frozenset()
+
+
+def separable(change: Change) -> bool:
+    """Whether a change does the same to every sequence, whatever others there are, so that they can be run in parts."""
+    given = getattr(change, "rows", None)  # for these sequences, in this order
+    return isinstance(change, Kept | Silenced | Hard) and change.null != "resample" and not given

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.exam import names
 from hopscope.circuits.families import Family
-from hopscope.circuits.losses import Judged, Loss, Share, rounded
+from hopscope.circuits.losses import Judged, Loss, rounded
 from hopscope.circuits.takeovers import Takeover
 from hopscope.circuits.units import Row, Unit
 from hopscope.circuits.use import sleeps
@@ -82,9 +82,6 @@ class Completeness:
     how: str = ""
     size: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 LOG = "hypotheses.jsonl"
 #: The claim if no circuit was accepted.
@@ -120,15 +117,10 @@ class Circuit(Judged):
         losses: on the report's sequences: `model`, the full model; `circuit`, every pattern by hand; `live`, the
             circuit as computed and all else null; `rows`, the same with its rows whole; `average`, the circuit as
             computed and all other heads mean-ablated, where the model allows it; `null`, every head null.
-        hop_losses: partial losses, by the same names.
-        verdict: `circuit`, `partial` or `none` (`hopscope.circuits.verdict`).
-        reason: the reason for the verdict in words, and what to try.
-        threshold: the loss below which a circuit is accepted.
         listed: all minimal circuits found, the chosen one first. Each passed the same tests, and none contains another.
         completeness: what is claimed about circuits that are not listed.
         protocol: data sizes, seeds, null, numbers of forward passes: all that the numbers depend on.
         supplies: for each path the earlier ones that feed its query, key and value.
-        accuracies: shares of right answers, by the names of `losses`.
         takeovers: for paths that the model can spare, the paths that take over.
         family: the family of the circuit, where there are too many to list.
         spared: paths without whose rows the full model's loss stays below the threshold.
@@ -141,16 +133,10 @@ class Circuit(Judged):
 
     paths: tuple[Found, ...]
     rows: tuple[Row, ...]
-    losses: dict[str, Loss]
-    hop_losses: dict[str, dict[str, float]]
-    verdict: str
-    reason: str
-    threshold: float
     protocol: dict[str, Any]
     listed: tuple[Alternative, ...] = ()
     completeness: Completeness = UNCLAIMED
     supplies: tuple[Supply, ...] = ()
-    accuracies: dict[str, Share] = field(default_factory=dict)
     takeovers: tuple[Takeover, ...] = ()
     family: Family | None = None
     spared: tuple[Path, ...] = ()
@@ -208,7 +194,7 @@ class Circuit(Judged):
                 "circuits": [as_dicts(one.paths) for one in self.listed],
                 "unnamed_rows": [names(one.rows) for one in self.listed],
                 "loss": [{name: rounded(loss.mean) for name, loss in one.losses.items()} for one in self.listed],
-                "completeness": self.completeness.as_dict(),
+                "completeness": asdict(self.completeness),
                 "backbone": as_dicts(self.backbone),
                 "interchangeable": as_dicts(self.interchangeable),
                 "family": self.family and self.family.as_dict(),

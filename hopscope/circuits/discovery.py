@@ -1,15 +1,16 @@
-"""Discovery: from a model to a validated circuit with its proof log, the paper's appendix E as an algorithm.
+"""Discovery finds a model's circuit and logs every step of the search. It automates the paper's appendix E.
 
-1. Rows of heads are made null, each alone, to see what it costs (appendix E, steps 1 and 2): in that order they go.
-2. *Rows*: minimal sets of rows that suffice as computed, all others null.
-3. *Paths*: of each such set those that do the work, by hand and as computed (appendix E, step 5); of these the minimal
-   ones, and every other set of as many, where there are few enough to try (`sufficiency`, `completeness`).
-4. *Report*: all that on sequences that the search has not seen, and the verdict (`report`, `verdict`); for every row
-   the simplest hypothesis (`rules`; appendix E, steps 3 and 4), and each path left out (step 6).
+1. *Effects* (appendix E, steps 1 and 2): each row of a head is made null alone. The loss that this costs ranks the
+   rows.
+2. *Rows*: minimal sets of rows that suffice as computed, with all other rows null.
+3. *Paths* (step 5): in each of these sets, the paths that do the work, by hand and as computed. Minimal sets of them
+   are circuits. All other sets of the same size are tried, too, if there are few (`sufficiency`, `completeness`).
+4. *Report*: every test is repeated on sequences that the search has not seen, and gives the verdict (`report`,
+   `verdict`). Each row gets the simplest hypothesis that fits (`rules`; steps 3 and 4), and each path is left out in
+   turn (step 6).
 
-Where nothing suffices, or what does fails on the report's sequences, the search begins anew and asks for more. The rows
-are chosen on some sequences, the paths on others; a circuit that fails is judged anew on sequences nothing was chosen
-by.
+If nothing suffices, or if a circuit fails on the report's sequences, the search begins anew with a stricter threshold.
+Rows are chosen on some sequences and paths on others. After a failure the next circuit is judged on new sequences.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def discover(model: Model, task: Task, settings: Discovery | None = None, watch:
 
 
 def found_by(exam: Exam) -> Circuit:
-    """The circuit of an exam's model; if the model does not use it, one without what sleeps, where there is one."""
+    """The circuit of an exam's model. If the model does not use it, the search is repeated without the unused rows."""
     if not exam.solved:
         return unsolved(exam)
     exam.choose_nulls()
@@ -74,7 +75,7 @@ def found_by(exam: Exam) -> Circuit:
 
 
 def search(exam: Exam, suffices: Sufficiency) -> Circuit:
-    """The circuit of a model that has solved its task: the first that is accepted, as the search asks for more."""
+    """The first accepted circuit of a model that has solved its task. The threshold is tightened until there is one."""
     rejected, shown = None, None
     for strictness in STRICTNESS:
         exam.tighten(strictness)
@@ -108,7 +109,7 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
 
 
 def of_few_heads(rows: Sequence[Row], works: Callable[[Rows], bool], near: Rows) -> Rows:
-    """A minimal set of rows that works, of few heads beside those that are near; those of few heads first."""
+    """A minimal set of rows that works. Beside the rows of `near` it takes rows of few heads, the first ones first."""
     heads: dict[tuple[int, int], Rows] = defaultdict(frozenset)
     for row in rows:
         heads[row.layer, row.head] |= {row} - near
@@ -118,7 +119,7 @@ def of_few_heads(rows: Sequence[Row], works: Callable[[Rows], bool], near: Rows)
 
 
 def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Sequence[Rows]) -> tuple[list[Units], bool]:
-    """The minimal circuits in some sets of rows, of few units first; and whether these are all that there are."""
+    """The minimal circuits in some sets of rows, smallest first, and whether there are no others."""
     circuits: list[Units] = []
     all_ = True
     for rows in row_sets:
@@ -135,11 +136,11 @@ def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Sequence[Rows]) -> 
 
 
 def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
-    """Sets of paths that may do what some rows do.
+    """Sets of paths that may do the work of some rows, in the order in which they are tried.
 
-    The strongest path of each, a row that spreads its attention being left whole: what it is needed for has no path's
-    name. The strongest of all. All that get attention. Of these the ones that are needed live, for by hand a path that
-    is not needed may do harm.
+    First comes the strongest path of each row. A row that spreads its attention stays whole there, because no path
+    names what it is needed for. Next is the strongest path of every row, and then all paths that get attention. Last
+    are those of them that are needed live, because by hand a path that is not needed may do harm.
     """
     exam.watch("looking for the paths that do it")
     wide = exam.widened(exam.named(rows))
@@ -157,9 +158,9 @@ def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
 
 
 def enough_by_hand(exam: Exam, suffices: Sufficiency) -> Units:
-    """A minimal set of paths that is enough by hand, which is all that appendix E asks; no path where there is none.
+    """A minimal set of paths that suffices by hand, which is all that appendix E asks; empty if there is none.
 
-    Of what tells these heads where to attend, by ways that no path names, nothing is asked.
+    How these heads find their targets is not tested: no path may name the way.
     """
     exam.watch("looking for the paths that are enough by hand")
     by_effect = (path for row in exam.by_effect() for path in exam.data.ground.paths_in(row))
@@ -169,8 +170,10 @@ def enough_by_hand(exam: Exam, suffices: Sufficiency) -> Units:
 
 
 def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
-    """Those that the model uses first, then those of few units; of as many, those of less loss live, in steps of a
-    hair, on the selection."""
+    """Circuits in order of preference: used by the model, then small, then of low live loss on the selection.
+
+    Losses are compared in steps of a hair.
+    """
     if len(circuits) == 1:
         return list(circuits)
     every = paths_of({unit for units in circuits for unit in units})
@@ -185,7 +188,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
 
 
 def unsolved(exam: Exam) -> Circuit:
-    """What a model that has not solved its task does use."""
+    """The circuit of a model that has not solved its task: what the model uses, without a claim."""
     exam.write("0 model", "all heads", "as is", exam.whole, "rejected: above the threshold as it is")
     exam.bound = exam.own * 1.05 + 1e-3
     row_sets, _ = all_minimal(exam.by_effect(), exam.works, 1, of_few_heads)

@@ -24,6 +24,7 @@ from hopscope.circuits.changes import (
     Silenced,
     outputs_of,
     patterns_of,
+    separable,
 )
 from hopscope.circuits.lab import Lab
 from hopscope.circuits.units import Ground
@@ -74,7 +75,7 @@ class Evaluator(Engine[Change], Lab[Change]):
 
         Of a model that cannot start at a layer every change has a pass of its own.
         """
-        if len(self.batch) >= MANY * self.tile and changes and all(change.separable for change in changes):
+        if len(self.batch) >= MANY * self.tile and changes and all(map(separable, changes)):
             return torch.cat([part.outputs(changes) for part in self.parts], 1)
         self.count(len(changes))
         return Branching(self, changes, self.prefixes).answers()
@@ -105,18 +106,11 @@ class Evaluator(Engine[Change], Lab[Change]):
 
     @torch.no_grad()
     def patterns_under(self, change: Change) -> list[Pattern]:
-        """Every layer's pattern under a change, as changed; layers before the first that it changes are not run."""
-        first = self.first_of(change)
-        names = [f"blocks.{layer}.{PATTERN}" for layer in self.layers[first:]]
-        stream = self.as_it_is.streams[first] if first else self.batch.inputs
-        _, cache = self.through(stream, self.changed([change], first), first, cache=names)
+        """Every layer's pattern under a change, as changed."""
+        names = [f"blocks.{layer}.{PATTERN}" for layer in self.layers]
+        _, cache = self.through(self.batch.inputs, self.changed([change]), cache=names)
         self.count(1)
-        return [*(self.patterns[:first] if first else ()), *(cache[name] for name in names)]
-
-    def first_of(self, change: Change) -> int:
-        """The first layer to be run anew for a change; 0 for a model that has to begin at the bottom."""
-        begins = self.model.starts_at_layers and change.first_layer < len(self.layers)
-        return int(change.first_layer) if begins else 0
+        return [cache[name] for name in names]
 
     def attention(self, path: Path, patterns: ByLayer, at: Tensor | None = None) -> float:
         """Mean attention on a path: what falls on its targets, over the positions that have any, or over given ones."""

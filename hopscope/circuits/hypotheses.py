@@ -77,12 +77,9 @@ def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
 
 def symbols(batch: Batch) -> Tensor:
     """What stands at each position, without where it stands: token numbers, or symbol vectors."""
-    inputs = batch.inputs
-    return (
-        inputs[..., : batch.task.d_symbol]
-        if isinstance(batch.task, VectorTask)
-        else inputs.reshape(*inputs.shape[:2], -1)
-    )
+    task, inputs = batch.task, batch.inputs
+    held = inputs[..., : task.d_symbol] if isinstance(task, VectorTask) else inputs
+    return held.reshape(*inputs.shape[:2], -1)
 
 
 def equal_symbols(batch: Batch) -> Bool[Tensor, "batch query key"]:
@@ -123,17 +120,12 @@ CONTENT = [
 ]
 
 
-def role_rules(paths: list[Path], strengths: Mapping[Path, float], most: int = 2) -> Iterator[Hypothesis]:
-    """Attend to a role: the strongest paths of the row, each named among all of them."""
+def role_rules(paths: list[Path], strengths: Mapping[Path, float]) -> Iterator[Hypothesis]:
+    """Attend to a role: the two strongest paths of the row, each named among all of them."""
     bits = 6 + math.log2(max(1, len(paths)))
-    for path in paths[:most]:
+    for path in paths[:2]:
         if strengths.get(path, 0.0) > 0:
-            yield Hypothesis(role_name(path), bits, partial(one_role, path))
-
-
-def one_role(path: Path, ground: Ground) -> Float[Tensor, "batch query key"]:
-    rows, held = ideal(path, ground.roles, ground.sees, ground.batch.task.ideal_over)
-    return torch.where(held[..., None], rows, null("uniform", ground.sees))
+            yield Hypothesis(role_name(path), bits, partial(mixture, {path: 1.0}))
 
 
 def role_name(path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,12 +86,22 @@ def rounded(loss: float) -> float:
     return round(loss, 6) if abs(loss) >= 1e-3 or not math.isfinite(loss) else float(f"{loss:.4g}")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What is said of a circuit, of paths or of components, that was put on trial."""
+    """What is said of a circuit, of paths or of components, that was put on trial.
 
-    losses: Mapping[str, Loss]
-    accuracies: Mapping[str, Share]
-    hop_losses: Mapping[str, Mapping[str, float]]
+    Attributes:
+        losses: on the report's sequences, by test.
+        accuracies: shares of right answers, by the same names.
+        hop_losses: partial losses, by the same names.
+        verdict: `circuit`, `none` or, of paths alone, `partial` (`hopscope.circuits.verdict`).
+        reason: the reason for the verdict in words, and what to try.
+        threshold: the loss below which a circuit is accepted.
+    """
+
+    losses: dict[str, Loss]
+    accuracies: dict[str, Share]
+    hop_losses: dict[str, dict[str, float]]
     verdict: str
     reason: str
     threshold: float
@@ -107,7 +116,7 @@ class Judged:
             "loss": {name: rounded(loss.mean) for name, loss in self.losses.items()},
             "interval": {name: [rounded(loss.low), rounded(loss.high)] for name, loss in self.losses.items()},
             "accuracy": {name: round(share.mean, 6) for name, share in self.accuracies.items()},
-            "hop_losses": {name: dict(losses) for name, losses in self.hop_losses.items()},
+            "hop_losses": self.hop_losses,
             "verdict": self.verdict,
             "reason": self.reason,
             "threshold": self.threshold,

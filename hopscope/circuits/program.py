@@ -236,7 +236,7 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
             rule = rule_of(path, paths, ground, held, known, [step.name for step in steps])
             alike.setdefault(rule, []).append(path)
         layer = [
-            Step(tuple(some), called(number), rule, attending(some, ground), known)
+            Step(tuple(some), called(number), rule, parity(entries_of(some, ground).any(-1), "p", FEW), known)
             for number, (rule, some) in enumerate(alike.items(), len(steps))
         ]
         held = [one | merged(layer, one, causal) for one in held]
@@ -285,11 +285,6 @@ def rule_of(
 def entries_of(paths: Sequence[Path], ground: Ground) -> Tensor:
     """The entries of a pattern that some paths are together."""
     return torch.stack([ground.entries(path) for path in paths]).any(0).cpu()
-
-
-def attending(paths: Sequence[Path], ground: Ground) -> str:
-    """The condition on places that attend along some paths."""
-    return parity(entries_of(paths, ground).any(-1), "p", FEW)
 
 
 def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:

@@ -43,11 +43,6 @@ class Trial:
     agrees: int
     parts: dict[str, int]
 
-    @property
-    def share(self) -> float:
-        """Of answers that agree; NaN of none."""
-        return self.agrees / self.n if self.n else float("nan")
-
     def __str__(self) -> str:
         low, high = wilson(self.agrees, self.n) if self.n else (0.0, 1.0)
         words = f"{self.of}: {self.agrees} of {self.n} (95 %: {low:.3f} to {high:.3f})"

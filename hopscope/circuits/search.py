@@ -1,7 +1,7 @@
 """Smallest sets that suffice, with few tests: QuickXplain, and the hitting-set tree (Junker, 2004; Reiter, 1987).
 
 Both are about any test of sets that supersets of a passing set pass too. Losses nearly obey that; where they do not, a
-set that is found still passes, and may not be minimal. Beside them stands ACDC's greedy walk, by which others search.
+set that is found still passes, and may not be minimal.
 """
 
 from __future__ import annotations
@@ -94,26 +94,3 @@ def all_minimal(
                 tried.add(branch)
                 open_nodes.append((branch, known))
     return found, not open_nodes
-
-
-def walk(
-    units: Sequence[T], measure: Callable[[Sequence[frozenset[T]]], list[float]], thresholds: Sequence[float]
-) -> list[frozenset[T]]:
-    """What is removed at each threshold: whatever makes the measure rise by less than it, given what is gone by then.
-
-    Args:
-        units: in the order in which they are tried.
-        measure: of the model without each of some sets.
-        thresholds: τ, in the unit of the measure.
-    """
-    removed: list[frozenset[T]] = [frozenset() for _ in thresholds]
-    [start] = measure([frozenset()])
-    now = [start] * len(thresholds)
-    for unit in units:
-        tried = list(dict.fromkeys(gone | {unit} for gone in removed))
-        found = dict(zip(tried, measure(tried), strict=True))
-        for i, threshold in enumerate(thresholds):
-            if found[removed[i] | {unit}] - now[i] < threshold:
-                removed[i] |= {unit}
-                now[i] = found[removed[i]]
-    return removed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
@@ -23,14 +23,6 @@ def spans(numbers: Iterable[int]) -> str:
     )
 
 
-def unused_layers(used: Iterable[int], n_layers: int) -> str:
-    """`Layers 0 and 5–11 are not used.`; empty if every layer is used."""
-    idle = sorted(set(range(n_layers)) - set(used))
-    if not idle:
-        return ""
-    return f"Layer{'s' * (len(idle) > 1)} {spans(idle)} {'are' if len(idle) > 1 else 'is'} not used."
-
-
 def digits(loss: float, of: float = 1.0) -> str:
     """A loss with two significant digits: `0.60`, `0.0024`, `12`; `0` if it is below a millionth of the unit `of`."""
     if abs(loss) < 1e-6 * of:
@@ -46,11 +38,6 @@ def count(n: int, noun: str) -> str:
 def times(n: int) -> str:
     """`twice`, `three times`, `12 times`."""
     return "twice" if n == 2 else f"{COUNTS[n] if n < len(COUNTS) else n} times"
-
-
-def do(things: Sequence[object]) -> str:
-    """The verb for so many things."""
-    return "does" if len(things) == 1 else "do"
 
 
 def head_of(path: Path) -> str:

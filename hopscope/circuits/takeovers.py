@@ -8,11 +8,12 @@ neither does alone, the other one took over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from hopscope.circuits.averages import has_averages
 from hopscope.circuits.exam import WAKES, Exam, Units
+from hopscope.circuits.speech import head_of
 from hopscope.circuits.units import row_of
 from hopscope.problem.paths import Path
 
@@ -36,19 +37,12 @@ class Takeover:
     after: float
 
     def __str__(self) -> str:
-        by, path = (f"L{unit.layer}H{unit.head}" for unit in (self.by, self.silenced))
-        return f"{by} takes over when {path} is silenced"
+        return f"{head_of(self.by)} takes over when {head_of(self.silenced)} is silenced"
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json."""
         numbers = {"before": round(self.before, 6), "after": round(self.after, 6)}
-        return {
-            "silenced": self.silenced.as_dict(),
-            "by": self.by.as_dict(),
-            "kind": self.kind,
-            **numbers,
-            "words": str(self),
-        }
+        return {**asdict(self), **numbers, "words": str(self)}
 
 
 def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
@@ -88,7 +82,3 @@ def those_for(exam: Exam, path: Path, others: Sequence[Path]) -> list[Takeover]:
             kind: Literal["backup", "double"] = "backup" if after - before > WAKES else "double"
             found.append(Takeover(path, other, kind, before, after))
     return found
-
-
-def head_of(path: Path) -> tuple[int, int]:
-    return path.layer, path.head

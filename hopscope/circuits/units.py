@@ -7,7 +7,7 @@ row that falls on one attended role, of the same chain or of another. Positions 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,7 +86,6 @@ class Ground:
         self.sees = visible(batch.inputs.shape[1], architecture.causal, batch.inputs.device)
         self.masks: dict[tuple[str, ...], Bool[Tensor, "batch query key"]] = {}
         self.idle: dict[str, Float[Tensor, "query key"]] = {}
-        self.rules: dict[Callable[[Ground], Tensor], Float[Tensor, "batch query key"]] = {}
 
     @cached_property
     def query_roles(self) -> list[str]:
@@ -120,14 +119,6 @@ class Ground:
         if kind not in self.idle:
             self.idle[kind] = null(kind, self.sees)
         return self.idle[kind]
-
-    def made(self, pattern: Tensor | Callable[[Ground], Tensor]) -> Float[Tensor, "batch query key"]:
-        """A pattern that is given, or what a rule makes of these sequences; made once."""
-        if isinstance(pattern, Tensor):
-            return pattern
-        if pattern not in self.rules:
-            self.rules[pattern] = pattern(self)
-        return self.rules[pattern]
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.core.wording import listed
@@ -91,16 +91,25 @@ class Trial:
             Demands.of(task, accounts["model"], accounts["null"], strict),
         )
 
+    @property
+    def judged(self) -> dict[str, Any]:
+        """What is told of it beside the verdict, as fields of `Judged`."""
+        measured = {"losses": self.losses, "accuracies": self.accuracies, "hop_losses": self.hop_losses}
+        return {**measured, "threshold": self.demands.loss}
+
+    def asked(self, name: str) -> tuple[float, float]:
+        """The loss that the model, or its circuit in a test, must be below, and the accuracy that it must reach."""
+        demands = self.demands
+        return (demands.model_loss, demands.model_accuracy) if name == "model" else (demands.loss, demands.accuracy)
+
+    def passes(self, name: str) -> bool:
+        """Whether the model, or its circuit in a test (a key of `TESTS`), does what is asked of it."""
+        loss, accuracy = self.asked(name)
+        return self.losses[name].high < loss and self.accuracies[name].low >= accuracy
+
     def solved(self) -> bool:
         """Whether the model has solved its task."""
-        return (
-            self.losses["model"].high < self.demands.model_loss
-            and self.accuracies["model"].low >= self.demands.model_accuracy
-        )
-
-    def passes(self, test: str) -> bool:
-        """Whether the circuit passes one test (a key of `TESTS`)."""
-        return self.losses[test].high < self.demands.loss and self.accuracies[test].low >= self.demands.accuracy
+        return self.passes("model")
 
     @property
     def tests(self) -> list[str]:
@@ -113,11 +122,9 @@ class Trial:
 
     def open(self) -> list[str]:
         """The names to run on more sequences: those at their threshold, with model and null, which set thresholds."""
-        thresholds = {"model": (self.demands.model_loss, self.demands.model_accuracy)}
-        thresholds |= dict.fromkeys(self.tests, (self.demands.loss, self.demands.accuracy))
         near = [
             name
-            for name, (loss, share) in thresholds.items()
+            for name, (loss, share) in ((name, self.asked(name)) for name in ("model", *self.tests))
             if self.losses[name].low < loss <= self.losses[name].high
             or self.accuracies[name].low < share <= self.accuracies[name].high
         ]
@@ -210,18 +217,12 @@ def judge(
 
 def unsolved(trial: Trial) -> str:
     """That the model has not solved its task, and which threshold it misses."""
-    missed = shortfall(trial, "model", trial.demands.model_loss, trial.demands.model_accuracy)
-    return f"the model itself has not solved its task: {missed}"
+    return f"the model itself has not solved its task: {short(trial, 'model')}"
 
 
-def short(trial: Trial, test: str) -> str:
-    """Which threshold a circuit misses in a failed test."""
-    return shortfall(trial, test, trial.demands.loss, trial.demands.accuracy)
-
-
-def shortfall(trial: Trial, name: str, loss: float, accuracy: float) -> str:
-    """Which of two thresholds is missed, with the 95 % interval: of the loss first, else of the accuracy."""
-    measured, right = trial.losses[name], trial.accuracies[name]
+def short(trial: Trial, name: str) -> str:
+    """Which threshold the model, or its circuit in a test, misses, with the 95 % interval: that of the loss first."""
+    measured, right, (loss, accuracy) = trial.losses[name], trial.accuracies[name], trial.asked(name)
     if measured.high >= loss:
         interval = f"(95 %: {measured.low:.3g} to {measured.high:.3g})"
         return f"the loss is {measured.mean:.3g} {interval}, and the upper end must be below {loss:.3g}"

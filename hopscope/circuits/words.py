@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from hopscope.circuits.algorithm import algorithm_words, induction_heads
 from hopscope.circuits.circuit import Circuit, Found
-from hopscope.circuits.speech import arrow, count, digits, do, head_of, path_name, spans, times
+from hopscope.circuits.speech import arrow, count, digits, head_of, path_name, spans, times
 from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.problem.relations import PLACES, WORDS, Relations
@@ -42,54 +42,41 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
     Returns:
         Sentences on one line. Equal circuits give equal text.
     """
-    searched = task.sample(1).searched
-    if isinstance(searched, Relations):
-        return as_relations(sentences(circuit, task, least, searched.names))
-    return sentences(circuit, task, least, searched.names)
-
-
-def as_relations(words: str) -> str:
-    """Replace the names of places and relations (`each`, `−1`) by their descriptions."""
-    return NAMED.sub(lambda match: (PLACES | WORDS).get(match[1], match[0]), words)
+    searched, heads = task.sample(1).searched, induction_heads(circuit)
+    does = [layer_words(layer, paths, searched.names, heads) for layer, paths in by_layer(circuit.paths)]
+    parts = (repeated, feeding, unnamed, loss_words, untouched, removal_costs, takeover_words)
+    about = [sentence for part in parts for sentence in part(circuit)]
+    words = " ".join([*refusal(circuit), *does, *about, *compared(circuit, task, least)])
+    described = PLACES | WORDS if isinstance(searched, Relations) else {}  # of places and relations: `each`, `−1`
+    return NAMED.sub(lambda match: described.get(match[1], match[0]), words)
 
 
 NAMED = re.compile(r"the positions of role ([^\s,;.)]+)")
 
 
-def sentences(circuit: Circuit, task: Task, least: int | None, roles: Sequence[str]) -> str:
-    """The sentences of `paragraph`."""
-    losses = [loss_words(circuit)] if circuit.accepted or circuit.paths else []
-    heads = induction_heads(circuit)
-    does = [layer_words(layer, paths, roles, heads) for layer, paths in by_layer(circuit.paths)]
-    about = [
-        *repeated(circuit.paths),
-        *feeding(circuit),
-        *unnamed(circuit),
-        *losses,
-        *untouched(circuit),
-        *removal_costs(circuit),
-        *takeover_words(circuit),
-    ]
-    if not circuit.accepted:
-        return " ".join([*refusal(circuit), *does, *about])
-    return " ".join([*does, *about, size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)])
-
-
 def remarks(circuit: Circuit, task: Task, least: int | None = None) -> list[str]:
     """The sentences of `paragraph` that a table of paths and losses does not hold; same arguments."""
     about = [*feeding(circuit), *unnamed(circuit), *takeover_words(circuit)]
+    return [*refusal(circuit)[1:], *about, *compared(circuit, task, least)]
+
+
+def compared(circuit: Circuit, task: Task, least: int | None) -> list[str]:
+    """Of an accepted circuit its size, its algorithm and the other circuits."""
     if not circuit.accepted:
-        return [*refusal(circuit)[1:], *about]
-    return [*about, size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)]
+        return []
+    return [size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)]
 
 
 def refusal(circuit: Circuit) -> list[str]:
-    """Why a circuit is not accepted, or only in part; and what the search found."""
+    """Why a circuit is not accepted, or only in part, and what the search found; nothing of one that is."""
+    if circuit.accepted:
+        return []
     if circuit.verdict == "partial":
         return [f"The circuit is accepted only in part: {circuit.reason}."]
     result = "The search found no set of paths that does what the model does."
     if circuit.paths:
-        result = f"The search found {count(len(circuit.paths), 'path')}, which {do(circuit.paths)} not suffice."
+        do = "does" if len(circuit.paths) == 1 else "do"
+        result = f"The search found {count(len(circuit.paths), 'path')}, which {do} not suffice."
     if circuit.spare:
         result += f" It also tried {count(circuit.spare, 'further path')}, without which the loss is no higher."
     return [f"No circuit is accepted: {circuit.reason}.", result]
@@ -177,10 +164,10 @@ def strengths(paths: Sequence[Found]) -> str:
     return f"mean attention {low}" if low == high else f"mean attention {low} to {high}"
 
 
-def repeated(paths: Sequence[Found]) -> list[str]:
+def repeated(circuit: Circuit) -> list[str]:
     """A sentence for each pair of roles that several heads connect, in any layers."""
     kinds: dict[tuple[str, str, str], list[Path]] = {}
-    for found in sorted(paths, key=lambda found: found.path):
+    for found in sorted(circuit.paths, key=lambda found: found.path):
         kinds.setdefault((found.path.query, found.path.key, found.path.chain), []).append(found.path)
     sentences = []
     for same in kinds.values():
@@ -219,19 +206,19 @@ def unnamed(circuit: Circuit) -> list[str]:
 LIVE = {"live": "all but its paths null", "rows": "all but their rows null", "average": "all other heads mean-ablated"}
 
 
-def loss_words(circuit: Circuit) -> str:
+def loss_words(circuit: Circuit) -> list[str]:
     """The circuit's loss in every test, beside the full model's loss and the loss with every head null."""
+    if not circuit.accepted and not circuit.paths:
+        return []
     loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
     live = listed(f"{loss[test]} with {words}" for test, words in LIVE.items() if test in loss)
-    return " ".join(
-        [
-            f"The circuit's loss is {loss['circuit']} with every pattern set by hand. With its attention as computed, "
-            f"the loss is {live}. The full model's loss is {loss['model']}, and with every head null it is "
-            f"{loss['null']}. A circuit's loss must stay below {circuit.threshold:.2g}.",
-            *identity_nulls(circuit),
-            *untested_averages(circuit),
-        ]
-    )
+    return [
+        f"The circuit's loss is {loss['circuit']} with every pattern set by hand. With its attention as computed, "
+        f"the loss is {live}. The full model's loss is {loss['model']}, and with every head null it is "
+        f"{loss['null']}. A circuit's loss must stay below {circuit.threshold:.2g}.",
+        *identity_nulls(circuit),
+        *untested_averages(circuit),
+    ]
 
 
 def untested_averages(circuit: Circuit) -> list[str]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 
-from hopscope.circuits.speech import count, unused_layers
+from hopscope.circuits.speech import count, spans
 from hopscope.drawing.attention_maps import COUNTING
 from hopscope.drawing.circuit_layout import (
     BETWEEN,
@@ -249,6 +249,14 @@ def caption(
         *([f"Not in this sequence: {', '.join(map(str, missing))}."] if missing else []),
         COUNTING,
     ]
+
+
+def unused_layers(used: Iterable[int], n_layers: int) -> str:
+    """`Layers 0 and 5–11 are not used.`; empty if every layer is used."""
+    idle = sorted(set(range(n_layers)) - set(used))
+    if not idle:
+        return ""
+    return f"Layer{'s' * (len(idle) > 1)} {spans(idle)} {'are' if len(idle) > 1 else 'is'} not used."
 
 
 def wrapped(sentences: Sequence[str], width: float) -> str:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench.baselines import BASELINES, base
-from bench.baselines.acdc import acdc, visits
+from bench.baselines.acdc import acdc, visits, walk
 from bench.baselines.attribution import attribution
 from bench.baselines.base import Proposal, covered, pruned, smallest
 from bench.baselines.eap_gp import eap_gp
@@ -20,7 +20,7 @@ from bench.circuits import DEMO, Contest, cells
 from bench.metrics import Yardstick
 from hopscope.builds.build import Build, build
 from hopscope.circuits.evaluator import AsIs, Evaluator, Kept
-from hopscope.circuits.search import shortest, walk
+from hopscope.circuits.search import shortest
 from hopscope.core.seeds import generator
 from hopscope.interventions.patterns import null
 from hopscope.models.transformer import Architecture, Transformer

@@ -350,7 +350,8 @@ def test_the_command_writes_a_circuit_and_its_log(tmp_path, capsys, three_hops):
 
 
 def test_a_circuit_without_paths_can_be_told():
-    empty = Circuit((), (), {}, {}, "none", "why", 0.05, {})
+    judged = {"losses": {}, "accuracies": {}, "hop_losses": {}, "verdict": "none", "reason": "why", "threshold": 0.05}
+    empty = Circuit((), (), {}, **judged)
     assert empty.backbone == [] and empty.interchangeable == [] and not empty.accepted
 
 

@@ -47,8 +47,8 @@ def drawn():
     task = built.config.task
     circuit = discover(built.model, task, Discovery(discovery=16, selection=16, report=32))
     assert circuit.verdict == "circuit"
-    batch = task.sample(2, 4)
-    return circuit, batch, attribution_graph(circuit, batch, built.model.architecture, "retrieval", "one-hop", row=1)
+    batch = task.sample(2, 4).rows(slice(1, 2))
+    return circuit, batch, attribution_graph(circuit, batch, built.model.architecture, "retrieval", "one-hop")
 
 
 def test_graphs_keep_the_schema(drawn):
@@ -65,7 +65,7 @@ def test_nodes_and_links_are_those_of_the_circuit(drawn):
     assert {end for link in graph["links"] for end in (link["source"], link["target"])} == set(nodes)
     kinds = [node["feature_type"] for node in graph["nodes"]]
     assert kinds.count("attention head") == 2 * len(circuit.paths) and kinds.count("logit") == 2  # two chains
-    chain = batch.roles.chain[1]
+    chain = batch.roles.chain[0]
     rows = zip(batch.roles.names, chain, strict=True)
     at = {name: {int(c): p for p, c in enumerate(row) if c >= 0} for name, row in rows}
     copy, read = sorted(found.path for found in circuit.paths)

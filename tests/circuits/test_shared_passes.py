@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from hopscope.circuits.changes import idle
+from hopscope.circuits.changes import idle, separable
 from hopscope.circuits.completeness import few, number_of_sets, work
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import Discovery, Exam
@@ -102,7 +102,7 @@ def test_passes_together_are_those_of_each_change_alone(name, tile):
 def test_so_are_those_in_parts_and_beside_the_model_as_it_is(name, tile):
     """Sequences in parts of five or all together."""
     evaluator = lab(name, tile=tile).prepared()
-    every = [change for change in changes_of(evaluator) if change.separable]
+    every = list(filter(separable, changes_of(evaluator)))
     assert len(every) >= 8
     for found, change in zip(evaluator.outputs(every), every, strict=True):
         torch.testing.assert_close(found, whole(evaluator, change), **CLOSE)

@@ -20,7 +20,8 @@ def found(*paths, others=(), verdict="circuit", family=None):
     every = tuple(map(Alternative, [paths, *others]))
     named = tuple(Found(path, 1.0, "role", 1.0, 1.0, 1.0) for path in paths)
     done = Completeness("searched")
-    return Circuit(named, (), {}, {}, verdict, "", 0.05, {}, every, done, family=family)
+    about = {"verdict": verdict, "reason": "", "threshold": 0.05}
+    return Circuit(named, (), {}, every, done, family=family, losses={}, accuracies={}, hop_losses={}, **about)
 
 
 def test_alternatives_are_no_disagreement():

@@ -9,10 +9,11 @@ import pytest
 from hopscope.circuits.certificates import Supply
 from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.losses import Loss
-from hopscope.circuits.speech import count, digits, spans, unused_layers
+from hopscope.circuits.speech import count, digits, spans
 from hopscope.circuits.units import Row
 from hopscope.circuits.words import paragraph, symbols_at
 from hopscope.core.wording import listed
+from hopscope.drawing.circuit_diagram import unused_layers
 from hopscope.problem.paths import Path
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.hop_k import HopK
@@ -33,6 +34,7 @@ def circuit(*paths: Found, losses: tuple[float, ...] = (0.0051, 0.0024, 0.003, 0
     values = {
         "rows": (),
         "losses": {n: Loss(x, x, x, 512) for n, x in zip(names, losses, strict=True)},
+        "accuracies": {},
         "hop_losses": {},
         "verdict": "circuit",
         "reason": "with all patterns by hand the loss is 0.0024, below 0.05",

@@ -9,7 +9,7 @@ from typing import Any
 
 from hopscope.circuits.components.curve import Curve
 from hopscope.circuits.components.graph import Edge
-from hopscope.circuits.losses import Judged, Loss, Share
+from hopscope.circuits.losses import Judged
 from hopscope.core.storage import to_json, write_listed
 
 SIGNED = ", signed"  # ends the name of a ranking by signed scores
@@ -27,11 +27,6 @@ class ComponentCircuit(Judged):
         scores: by method (`EAP`, `EAP-IG`), of every unit, what the same is thought to be from gradients.
         removals: of every unit of the circuit, by how much the circuit's loss rises without it.
         losses: on report data: `model`, `circuit` (all else cut), `null` (all cut).
-        accuracies: of the same.
-        hop_losses: of the same.
-        verdict: `circuit` or `none`.
-        reason: why, and what to try.
-        threshold: the loss below which a circuit is accepted.
         curves: by ranking: `patching` (by `effects`), `EAP`, `EAP-IG`, each by absolute scores, by which MIB has CMD,
             and again by signed ones, `EAP, signed`, by which it has CPR.
         protocol: all that the numbers depend on.
@@ -43,12 +38,6 @@ class ComponentCircuit(Judged):
     effects: Mapping[str, float]
     scores: Mapping[str, Mapping[str, float]]
     removals: Mapping[str, float]
-    losses: Mapping[str, Loss]
-    accuracies: Mapping[str, Share]
-    hop_losses: Mapping[str, Mapping[str, float]]
-    verdict: str
-    reason: str
-    threshold: float
     curves: Mapping[str, Curve] = field(default_factory=dict)
     protocol: Mapping[str, Any] = field(default_factory=dict)
 

@@ -175,12 +175,8 @@ class Patching(Lab[Collection[Edge]]):
     def outputs(self, kept: Sequence[Collection[Edge]]) -> Float[Tensor, "change batch query output"]:
         """The answers where only some edges carry what their sources put out now, for every set of such edges."""
         mask = self.mask(kept)
-        firsts = [self.first_layer(one) for one in mask]
-        order = sorted(range(len(kept)), key=lambda i: firsts[i])
-        per_tile = max(1, self.tile // len(self.batch))
-        tiles = [order[i : i + per_tile] for i in range(0, len(order), per_tile)]
-        found = torch.cat([self.run(mask[tile], min(firsts[i] for i in tile)) for tile in tiles])
-        return found[torch.tensor(order, device=found.device).argsort()]
+        tiles = mask.split(max(1, self.tile // len(self.batch)))
+        return torch.cat([self.run(tile, min(map(self.first_layer, tile))) for tile in tiles])
 
     def first_layer(self, mask: Tensor) -> int:
         """The first layer that reads anything but what the model as it is has there."""

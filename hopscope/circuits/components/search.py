@@ -110,16 +110,12 @@ class Hunt:
         return self.lab.alone({unit: self.edges(units - {unit}) for unit in self.units if unit in units})
 
     def passes(self, chosen: Units) -> bool:
-        """Whether a set does."""
-        return self.all_pass([chosen])[0]
-
-    def all_pass(self, sets: Sequence[Units]) -> list[bool]:
-        """Which sets keep the loss, and its interval, under the threshold, and enough answers right."""
-        new = [chosen for chosen in dict.fromkeys(sets) if chosen not in self.known]
-        for chosen, account in zip(new, self.lab.accounts([self.edges(chosen) for chosen in new]), strict=True):
+        """Whether a set keeps the loss, and its interval, under the threshold, and enough answers right."""
+        if chosen not in self.known:
+            [account] = self.lab.accounts([self.edges(chosen)])
             right = Share.of(account.hits).mean
             self.known[chosen] = Loss.of(account.losses).high < self.bound and right >= self.accuracy
-        return [self.known[chosen] for chosen in sets]
+        return self.known[chosen]
 
     # Stages --------------------------------------------------------------------------------------------------
 
@@ -164,18 +160,14 @@ class Hunt:
         chosen = minimal(prefix, self.passes)
         if not self.passes(chosen):  # units that undo each other mislead a search by halves
             chosen = frozenset(prefix)
-        while chosen:
-            spared = self.spared(chosen, ranking)
-            if spared is None:
-                break
+        while (spared := self.spared(chosen, ranking)) is not None:
             chosen -= {spared}
         return chosen
 
     def spared(self, chosen: Units, ranking: Sequence[str]) -> str | None:
         """The unit that is missed least, if the others pass without it."""
-        candidates = [unit for unit in reversed(ranking) if unit in chosen]
-        passed = self.all_pass([chosen - {unit} for unit in candidates])
-        return next((unit for unit, passes in zip(candidates, passed, strict=True) if passes), None)
+        candidates = (unit for unit in reversed(ranking) if unit in chosen)
+        return next((unit for unit in candidates if self.passes(chosen - {unit})), None)
 
     def removals(self, kept: Units) -> dict[str, float]:
         """What each unit is worth to the circuit."""
@@ -205,12 +197,9 @@ class Hunt:
             unit=s.unit,
             kept=kept,
             edges=self.edges(kept),
-            losses=trial.losses,
-            accuracies=trial.accuracies,
-            hop_losses=trial.hop_losses,
+            **trial.judged,
             verdict=verdict,
             reason=reason,
-            threshold=trial.demands.loss,
             protocol=s.as_dict() | found | {"forwards": round(self.lab.forwards)},
             **measured,
         )

@@ -9,7 +9,6 @@ is a projection; what it loses is written beside it, in the same file, under a k
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -50,7 +49,7 @@ class ComponentGraph:
     edges: dict[str, Component]
 
 
-def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None) -> ComponentGraph:
+def component_graph(circuit: Circuit, shape: Shape) -> ComponentGraph:
     """A circuit's projection to components.
 
     A head is in the graph if one of its paths, or of its rows without a role, is. Between two such heads stands an edge
@@ -69,7 +68,6 @@ def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] |
     Args:
         circuit: to project.
         shape: of the model.
-        supplies: certificates; by default the circuit's own, if it has any.
     """
     worth = head_scores(circuit)
     nodes = component_nodes(shape.n_layers, shape.n_heads)
@@ -77,7 +75,7 @@ def component_graph(circuit: Circuit, shape: Shape, supplies: Iterable[Supply] |
     fixed = {"input", "logits", *(name for name in nodes if name[0] == "m" and shape.mlp)}
     scores = {name: top if name in fixed else worth.get(name, 0.0) for name in nodes}
     kept = {name for name in nodes if name in fixed or name in worth}
-    feeds = fed(circuit.supplies if supplies is None else supplies)
+    feeds = fed(circuit.supplies)
     writing = {node_of(found.path) for found in circuit.paths if found.path.query == "query"}
     writing |= {node_of(row) for row in circuit.rows if row.query == NO_ROLE}
 
@@ -161,22 +159,19 @@ def fed(supplies: Iterable[Supply]) -> set[str]:
     return {f"{node_of(s.source)}->{node_of(s.path)}<{s.part[0]}>" for s in supplies}
 
 
-def to_eap_ig(
-    circuit: Circuit, shape: Shape, supplies: Iterable[Supply] | None = None, lab: Patching | None = None
-) -> str:
+def to_eap_ig(circuit: Circuit, shape: Shape, lab: Patching | None = None) -> str:
     """`component_graph` as the JSON that EAP-IG and MIB read, with our paths under the key `hopscope`.
 
     Args:
         circuit: to project.
         shape: of the model.
-        supplies: certificates; by default the circuit's own.
         lab: the model on sequences, on which every edge is `tested`; without it the graph says of itself that none was.
     """
-    graph = component_graph(circuit, shape, supplies)
+    graph = component_graph(circuit, shape)
     graph, about = (tested(graph, lab), lab.about) if lab else (graph, {"edges": "projected, untested"})
     ours = {
-        "paths": [finite(found.as_dict()) for found in circuit.paths],
-        "supplies": [s.as_dict() for s in (circuit.supplies if supplies is None else supplies)],
+        "paths": [found.as_dict() for found in circuit.paths],
+        "supplies": [supply.as_dict() for supply in circuit.supplies],
         "projection": {**about, "lost": "roles and chains (hopscope.circuits.export.formats)"},
     }
     return eap_ig_json(graph, ours)
@@ -185,8 +180,3 @@ def to_eap_ig(
 def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
     """A graph as the JSON that EAP-IG and MIB read, with what is ours under a key of its own."""
     return json.dumps({OURS: dict(ours), **asdict(graph)}, allow_nan=False)
-
-
-def finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with null for what JSON has no number for: the bits of a row that no hypothesis fits."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}

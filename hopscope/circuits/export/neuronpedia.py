@@ -28,24 +28,21 @@ WEIGHTS = (
 )
 
 
-def attribution_graph(
-    circuit: Circuit, batch: Batch, shape: Shape, scan: str, slug: str, row: int = 0
-) -> dict[str, Any]:
+def attribution_graph(circuit: Circuit, batch: Batch, shape: Shape, scan: str, slug: str) -> dict[str, Any]:
     """The graph on one sequence, for a viewer of attribution graphs.
 
     Args:
         circuit: whose paths and supplies are shown.
-        batch: sequences of its task.
+        batch: the sequence, of its task.
         shape: of the model.
         scan: the model's name.
         slug: the graph's name.
-        row: which sequence.
     """
-    drawn = Drawn(circuit, Ground(batch.rows(slice(row, row + 1)), shape), shape.n_layers)
+    drawn = Drawn(circuit, Ground(batch, shape), shape.n_layers)
     links = list(drawn.links())
     used = {end for link in links for end in (link["source"], link["target"])}
     nodes = [node for node in drawn.nodes() if node["node_id"] in used]
-    tokens = symbols_at(batch, row)
+    tokens = symbols_at(batch, 0)
     info = {
         "description": f"{circuit.verdict}: {circuit.reason}. {WEIGHTS}",
         "generator": {"name": "hopscope"},

@@ -125,7 +125,7 @@ def shares(ax: Axes, rows: DataFrame) -> None:
     names = [name for name in NAMES if (rows.trains == name).any()]
     for index, name in enumerate(names):
         part = rows[rows.trains == name].sort_values("share")
-        how = {"color": colour(index), "label": NAMES[name], "lw": 1.0, "alpha": 0.8}
+        how: dict[str, Any] = {"color": colour(index), "label": NAMES[name], "lw": 1.0, "alpha": 0.8}
         run_lines(ax, part, "margin", "share", marker="o", ms=3, **how)
     ax.axhline(0.0, color=GREY, lw=0.8, ls="--", zorder=0)
     ax.set(xlabel="kept share of the rank (0: removed)", title="Even tokens: log p(correct) − log p(noise)")
