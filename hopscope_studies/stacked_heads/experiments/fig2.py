@@ -172,7 +172,8 @@ def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, 
     if not known.any():
         return
     rows, places = rows[known], [place for place, there in zip(places, known, strict=True) if there]
-    off = [rows.accuracy - rows.low, rows.high - rows.accuracy]
+    # An interval's end can lie inside by the last bit of a float, where all answers are right.
+    off = [(rows.accuracy - rows.low).clip(lower=0), (rows.high - rows.accuracy).clip(lower=0)]
     style = "-o" if lines else "o"
     ax.errorbar(places, rows.accuracy, yerr=off, fmt=style, ms=4, lw=1.2, color=tint, capsize=2, label=label)
     for place, n, accuracy in zip(places, rows.n, rows.accuracy, strict=True):
