@@ -50,8 +50,7 @@ def runs(scale: str) -> Iterator[Asked]:
                 for protocol in DIRECT:
                     yield Asked(model, formulation, hops, protocol=protocol, count=COUNT[scale])
                 if scale in ("quick", "paper") and formulation in THOUGHT_OVER and model not in BASE:
-                    how = {"layout": "chat", "protocol": "chain_of_thought", "max_tokens": 256}
-                    yield Asked(model, formulation, hops, count=COUNT[scale], **how)
+                    yield Asked(model, formulation, hops, "chat", "chain_of_thought", COUNT[scale], max_tokens=256)
 
 
 def worded(formulation: str, depths: tuple[int, ...]) -> tuple[int, ...]:
