@@ -17,6 +17,9 @@ from hopscope.formulations.base import Question
 from hopscope.formulations.equations import Equations
 from hopscope.formulations.functions import Functions
 from hopscope.language.lm_eval import export
+from hopscope.language.protocols.chain_of_thought import ChainOfThought
+from hopscope.language.protocols.filler_tokens import FillerTokens
+from hopscope.language.protocols.repeated_problem import RepeatedProblem
 from tests.paper_prompts import EXAMPLES
 from tests.solver import solve
 
@@ -187,6 +190,29 @@ def test_benchmarks_get_exactly_their_score_in_lm_eval(tmp_path):
             )
             assert choice == {"acc,none": pytest.approx(chosen)}
             assert text == {"exact_match,strict": pytest.approx(written)}
+
+
+@pytest.mark.peers
+def test_questions_put_otherwise_get_exactly_their_score_in_lm_eval(tmp_path):
+    ways = {
+        "kingdoms": FillerTokens(n_numbers=5),
+        "relatives": RepeatedProblem(n_times=2),
+        "equations": ChainOfThought(),
+    }
+    for name, protocol in ways.items():
+        export(catalogue.find("formulations", name)(), tmp_path / "tasks", COUNT, 5, protocol)
+    found = asked_by_lm_eval(tmp_path / "tasks", "oracle", "first", "chatty")
+    for name, protocol in ways.items():
+        made = [catalogue.find("formulations", name)().question(5, index) for index in range(COUNT)]
+        first = sum(question.acceptable[0] == question.answer for question in made) / COUNT
+        assert 0 < first < 1
+        for model, accuracy in {"oracle": 1.0, "first": first, "chatty": 1.0}.items():
+            scores = {task: one for task, one in found[model].items() if task.startswith(f"hopscope_{name}_")}
+            assert all(protocol.name() in task for task in scores)
+            told = {way: value for one in scores.values() for way, value in one.items()}
+            strict = 0.0 if model == "chatty" else accuracy
+            direct = {"acc,none": accuracy, "exact_match,strict": strict, "exact_match,lenient": accuracy}
+            assert told == pytest.approx(direct if protocol.direct else {"exact_match,thoughts": accuracy})
 
 
 def last_value(question: Question) -> str:

@@ -103,6 +103,29 @@ def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
         assert theirs[name] == pytest.approx(mine.row[name], nan_ok=True), name
 
 
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    [
+        ("kingdoms", "filler_tokens(n_numbers=5)"),
+        ("relatives", "repeated_problem(n_times=2)"),
+        ("equations", "chain_of_thought"),
+    ],
+)
+def test_a_question_put_otherwise_gets_the_same_in_both_runners(name, protocol, quiet):
+    from hopscope.language import inspect_tasks
+
+    formulation, chosen = catalogue.find("formulations", name)(), catalogue.chosen("language.protocols", protocol)
+    for behaviour in ("last_line", "chatty"):
+        mine = evaluate(Known(behaviour), formulation, Chat(), chosen, Evaluation(count=12))
+        task = getattr(inspect_tasks, name)(count=12, protocol=protocol)
+        put = chosen.put(formulation)
+        assert [sample.input for sample in task.dataset] == [put.question(0, index).prompt for index in range(12)]
+        log = run(task, f"hopscope/known:{behaviour}", quiet)
+        assert labels(log) == judged(mine)
+        assert measures(log)["accuracy"] == mine.row["accuracy"]
+        assert (mine.row["accuracy"] == 1) == (behaviour == "chatty")
+
+
 def test_known_scores_are_those_that_follow_from_what_is_said(quiet):
     from hopscope.language.inspect_tasks import equations
 

@@ -9,7 +9,7 @@ other can be asked the same with `hopscope lm evaluate`. At scale `quick` the mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
@@ -24,9 +24,11 @@ from hopscope.core.storage import read_json, write_json
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Bound, Claim, Evidence, Limit, bound
 from hopscope.experiments.work import Finished, Stopped, Work
+from hopscope.formulations.base import Formulation
 from hopscope.language.backends.base import Backend
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.opening import open_backend
+from hopscope.language.protocols.base import Protocol
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
@@ -40,7 +42,7 @@ DEPTHS = range(1, 9)
 
 @dataclass(frozen=True)
 class Asked(Work):
-    """One row of the table: a model, a formulation, a layout, a protocol."""
+    """One row of the table: a model, a formulation, a layout, a protocol with its settings."""
 
     label = "asked"
 
@@ -54,18 +56,27 @@ class Asked(Work):
     max_tokens: int = setting(8, "of a generated answer: longer ones are no acceptable answer alone")
     dtype: str = setting("bfloat16", "of a model in this process, which is that of its weights")
 
+    @property
+    def questions(self) -> Formulation:
+        """What is asked."""
+        kind = catalogue.find("formulations", self.formulation)
+        made: Formulation = kind(n_hops=self.n_hops) if self.n_hops else kind()
+        return made
+
+    @property
+    def scoring(self) -> Protocol:
+        """How it is put, and scored."""
+        chosen: Protocol = catalogue.chosen("language.protocols", self.protocol)
+        return chosen.given(max_tries=self.max_tries, max_tokens=self.max_tokens)
+
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
         def watch(done: int, of: int) -> None:
             if done < of and should_stop():
                 raise Stopped
 
-        kind = catalogue.find("formulations", self.formulation)
-        formulation = kind(n_hops=self.n_hops) if self.n_hops else kind()
         layout = catalogue.find("language.layouts", self.layout)()
-        rule = catalogue.find("language.protocols", self.protocol)
-        protocol = rule(**{f.name: getattr(self, f.name) for f in fields(rule) if hasattr(self, f.name)})
         backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count)
-        result = evaluate(backend, formulation, layout, protocol, settings, folder, watch=watch)
+        result = evaluate(backend, self.questions, layout, self.scoring, settings, folder, watch=watch)
         write_json(folder / "row.json", {name: none_for_nan(value) for name, value in result.row.items()})
 
 
@@ -161,7 +172,8 @@ def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, 
     if not known.any():
         return
     rows, places = rows[known], [place for place, there in zip(places, known, strict=True) if there]
-    off = [rows.accuracy - rows.low, rows.high - rows.accuracy]
+    # An interval's end can lie inside by the last bit of a float, where all answers are right.
+    off = [(rows.accuracy - rows.low).clip(lower=0), (rows.high - rows.accuracy).clip(lower=0)]
     style = "-o" if lines else "o"
     ax.errorbar(places, rows.accuracy, yerr=off, fmt=style, ms=4, lw=1.2, color=tint, capsize=2, label=label)
     for place, n, accuracy in zip(places, rows.n, rows.accuracy, strict=True):
