@@ -81,6 +81,12 @@ class Training(Settings):
         low=0,
         since="0.2.0",
     )
+    attention_entropy: float = setting(
+        0.0,
+        "weight of attention's entropy (nats, mean over all rows of patterns) in the loss: it makes attention sparse",
+        low=0,
+        since="0.2.0",
+    )
     frozen: str = setting(
         "",
         "weights that are not trained, by name, separated by commas; * stands for any part: 'W_E, *.b_O'; "
@@ -178,6 +184,8 @@ class Config:
         check_needs(self.training.measure_names, self.task, self.model)
         if self.training.hop_every:
             self.check_hops_by_layer()
+        if self.training.attention_entropy:
+            self.check_entropy()
         if self.training.examples and self.task.taught_by and self.task.taught_by.changes_difficulty:
             raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
 
@@ -191,6 +199,13 @@ class Config:
         needed = self.training.hop_every * (self.task.hardest + 1)
         if self.model.n_layers < needed:
             raise BadInput(f"hop-every {self.training.hop_every} needs {needed} layers; got {self.model.n_layers}")
+
+    def check_entropy(self) -> None:
+        """Raise BadInput unless rows of patterns are distributions, and nothing else is read off the pass."""
+        if not (self.model.n_heads and self.model.normalised):
+            raise BadInput("attention-entropy needs attention whose rows sum to 1, such as softmax")
+        if self.training.hop_every or self.training.deep_supervision:
+            raise BadInput("attention-entropy goes with no deep-supervision and no hop-every; leave them at 0")
 
     @property
     def parts(self) -> dict[str, Settings]:

@@ -84,8 +84,8 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
     for config, other in zip(configs, shapes, strict=True):
         if not stackable(config):
             raise BadInput(
-                "a run with frozen weights, clamps, deep supervision, hops by layer, updates in turn or an optimizer "
-                "that is not adamw cannot be stacked; train it alone"
+                "a run with frozen weights, clamps, deep supervision, hops by layer, attention's entropy in its loss, "
+                "updates in turn or an optimizer that is not adamw cannot be stacked; train it alone"
             )
         for part, values in other.items():
             for name, value in values.items():
@@ -105,8 +105,8 @@ def check_stack(configs: Sequence[Config]) -> None:
 def stackable(config: Config) -> bool:
     """Whether a run can be a member of any stack."""
     training = config.training
-    by_layer = training.deep_supervision or training.hop_every
-    alone = training.clamps or training.frozen or by_layer or config.model.takes_turns
+    within = training.deep_supervision or training.hop_every or training.attention_entropy
+    alone = training.clamps or training.frozen or within or config.model.takes_turns
     return training.optimizer == "adamw" and not alone
 
 

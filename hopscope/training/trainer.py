@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.configuration.config import Config, Training
@@ -15,7 +16,7 @@ from hopscope.core.allocator import keep_freed_memory
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import Clamp, answers, held, in_force, parse_clamps
-from hopscope.models.base import Model
+from hopscope.models.base import Cache, Model
 from hopscope.tasks.base import Batch
 from hopscope.training.optimizers.base import Optimizer
 
@@ -110,6 +111,12 @@ def restore_optimizer(model: Model, optimizer: torch.optim.Optimizer, tensors: M
         optimizer.state[parameter] = {kind: tensors[f"{kind}.{name}"].to(parameter.device) for kind in sorted(kinds)}
 
 
+def entropy(pattern: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head query"]:
+    """Of every row, in nats, 0 to log(keys); no gradient flows to keys whose share is 0, as a mask leaves them."""
+    share = pattern.float().clamp_min(torch.finfo(torch.float32).tiny)
+    return torch.special.entr(share).sum(-1)
+
+
 class Trainer:
     """A model, its optimizer and its data: all that one training step needs."""
 
@@ -145,6 +152,8 @@ class Trainer:
         weight, task = self.config.training.deep_supervision, batch.task
         if every := self.config.training.hop_every:
             return self.loss_by_layer(batch, clamps, every)
+        if share := self.config.training.attention_entropy:
+            return self.loss_with_entropy(batch, clamps, share)
         if not weight:
             return task.loss(self.outputs(batch, clamps), batch.targets)
         outputs, early = self.read_off(batch, clamps, range(self.config.model.n_layers - 1))
@@ -162,13 +171,27 @@ class Trainer:
         _, found = self.read_off(batch, clamps, [every * (hop + 1) - 1 for hop in range(1, task.hardest + 1)])
         return torch.stack([task.loss(*pair) for pair in zip(found, targets, strict=True)]).mean()
 
+    def loss_with_entropy(self, batch: Batch, clamps: Sequence[Clamp], weight: float) -> Tensor:
+        """The loss, plus the weighted mean entropy of attention: of every row, of every head, in every layer."""
+        names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(self.config.model.n_layers)]
+        with self.products():
+            outputs, cache = self.cached(batch, clamps, names)
+        loss: Tensor = batch.task.loss(outputs, batch.targets)
+        return loss + weight * torch.stack([entropy(cache[name]).mean() for name in names]).mean()
+
     def read_off(self, batch: Batch, clamps: Sequence[Clamp], layers: Iterable[int]) -> tuple[Tensor, list[Tensor]]:
         """The answers of the model, and those that it would give behind some layers."""
-        at, names = batch.task.query_positions, [f"blocks.{layer}.hook_resid_post" for layer in layers]
+        names = [f"blocks.{layer}.hook_resid_post" for layer in layers]
         with self.products():
-            replace = held(clamps, self.model, batch)
-            outputs, cache = self.model(batch.inputs, at=at, replace=replace, cache=names)
-            return outputs, [self.model.read_off(cache[name], at) for name in names]
+            outputs, cache = self.cached(batch, clamps, names)
+            return outputs, [self.model.read_off(cache[name], batch.task.query_positions) for name in names]
+
+    def cached(self, batch: Batch, clamps: Sequence[Clamp], names: Sequence[str]) -> tuple[Tensor, Cache]:
+        """The model's outputs, and activations by name."""
+        replace = held(clamps, self.model, batch)
+        outputs: Tensor
+        outputs, cache = self.model(batch.inputs, at=batch.task.query_positions, replace=replace, cache=names)
+        return outputs, cache
 
     def products(self) -> torch.autocast:
         """Context in which matrix products have the training's dtype."""

@@ -20,7 +20,8 @@ from hopscope.runs.evaluation import evaluate
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
-from hopscope.training.trainer import Data, Trainer, learning_rate
+from hopscope.training.stack import stackable
+from hopscope.training.trainer import Data, Trainer, entropy, learning_rate
 from tests.small_runs import brief_reports  # noqa: F401
 
 CPU = torch.device("cpu")
@@ -54,6 +55,39 @@ def test_one_update_is_adamw_by_its_formula():
         g = gradients[name]
         expected = before[name] * (1 - 0.01 * 0.1) - 0.01 * g / (g.abs() + 1e-8)
         assert torch.allclose(after, expected, atol=1e-6), name
+
+
+def test_entropy_of_attention_by_hand():
+    """Rows with one, two and four keys of equal shares have 0, log 2 and log 4 nats; masked keys take no part."""
+    pattern = torch.tensor([[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25] * 4]).expand(1, 1, 3, 4)
+    assert entropy(pattern)[0, 0].tolist() == pytest.approx([0, math.log(2), math.log(4)], abs=1e-6)
+
+
+def test_entropy_of_attention_is_in_the_loss():
+    """The loss is that of the task plus weight times the mean of all rows; its gradient is that of differences."""
+    plain, trainer = (Trainer(config(attention_entropy=weight), CPU) for weight in (0.0, 0.5))
+    batch = trainer.data.batch(0)
+    _, cache = trainer.model(batch.inputs, cache=["blocks.0.attn.hook_pattern"])
+    rows = -torch.special.xlogy(cache["pattern", 0], cache["pattern", 0]).sum(-1)
+    loss = trainer.loss(batch)
+    assert loss.item() == pytest.approx(plain.loss(batch).item() + 0.5 * rows.mean().item(), abs=1e-6)
+    loss.backward()
+    weight = trainer.model.blocks[0].attn.W_QKV
+    slope, along = weight.grad.norm().item(), weight.grad / weight.grad.norm()
+    with torch.no_grad():
+        weight += 1e-2 * along
+        above = trainer.loss(batch).item()
+        weight -= 2e-2 * along
+        below = trainer.loss(batch).item()
+    assert slope == pytest.approx((above - below) / 2e-2, rel=0.05)
+
+
+def test_entropy_needs_attention_that_is_a_distribution():
+    with pytest.raises(BadInput, match="sum to 1"):
+        Config(Retrieval(n_hops=1), SMALL.but(attention="linear"), Training(attention_entropy=0.1))
+    with pytest.raises(BadInput, match="no deep-supervision"):
+        config(attention_entropy=0.1, deep_supervision=0.5)
+    assert not stackable(config(attention_entropy=0.1))
 
 
 def test_weight_decay_may_spare_what_is_no_matrix():

@@ -256,7 +256,7 @@ def test_it_is_stored_and_told(report, tmp_path):
 
 def test_two_studies_at_once_are_refused(capsys):
     assert main(["heads", "--circuit", "--needles"]) == 2
-    assert "ask for one of them" in capsys.readouterr().err
+    assert "choose one of them" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,0 +1,164 @@
+"""Attention's entropy in the loss: does sparse attention make smaller circuits? (ours, after arXiv:2512.05865)
+
+Language models with sparse attention keep their loss with a small share of the attention edges (arXiv:2512.05865). Here
+three hops are learnt by the preset `three_hops`, in two heads per layer instead of one, so that there is room for
+several paths that do the same. The preset starts with a prior for the previous token. The loss gets the mean entropy of
+all rows of all patterns, times a weight. Each circuit is found by the common search; its seconds are processor time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame, Series
+
+from hopscope.circuits.discovery import discover
+from hopscope.configuration.config import Config
+from hopscope.configuration.presets import recipe
+from hopscope.core.seeds import generator
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.tables import rows_of
+from hopscope.experiments.variants import TINY_TRAINING
+from hopscope.runs.run import Run
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 8, "cpu": 1400, "long": 1400, "paper": 2800}
+CELL_SECONDS = 120
+
+WEIGHTS = (0.0, 0.01, 0.03)
+SEEDS = {"quick": 1, "cpu": 8, "long": 8, "paper": 16}
+HEADS = 2
+SEQUENCES = 256  # on which entropy and edges are measured
+EDGE = 0.05  # least attention that counts as an edge
+SOLVED = 0.05  # nats of every hop
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every weight, seed by seed."""
+    yield from (config(scale, weight, seed) for seed in range(SEEDS[scale]) for weight in WEIGHTS)
+
+
+def config(scale: str, weight: float, seed: int) -> Config:
+    """A run of three hops with so much weight on entropy."""
+    made = recipe("three_hops").config(seed=seed, attention_entropy=weight, checkpoints="800")
+    if scale == "quick":
+        tiny: dict[str, Any] = TINY_TRAINING | {"decay_steps": None}
+        return Config(made.task, made.model.but(n_heads=HEADS, d_model=8, n_layers=2), made.training.but(**tiny))
+    return Config(made.task, made.model.but(n_heads=HEADS), made.training)
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run.
+
+    Columns: run, version, seed, prior, weight, loss (greatest of the hops' mean validation losses over the last 100
+    steps, nats), solved, learnt (the first logged step at which every hop is below 0.5; NaN: never), entropy (mean over
+    rows, nats), edges (keys of a row with attention above 0.05, mean over rows), verdict (of the circuit), paths (in
+    it; NaN if there is none), seconds (processor time of the search).
+    """
+    return rows_of(runs, lambda run: [measured(run)])
+
+
+def measured(run: Run) -> dict[str, Any]:
+    """What one run reached, how sparse its attention is, and its circuit."""
+    hops = DataFrame([row["hop_losses"] for row in run.rows], index=[row["step"] for row in run.rows])
+    loss = float(hops[hops.index > hops.index[-1] - 100].mean().max())
+    learnt = hops.index[(hops < 0.5).all(axis=1)]
+    began = time.process_time()
+    circuit = discover(run.model, run.task)
+    seconds = time.process_time() - began
+    return {
+        "weight": run.config.training.attention_entropy,
+        "loss": loss,
+        "solved": loss < SOLVED,
+        "learnt": float(learnt[0]) if len(learnt) else float("nan"),
+        **sparsity(run),
+        "verdict": circuit.verdict,
+        "paths": len(circuit.paths) if circuit.paths else float("nan"),
+        "seconds": seconds,
+    }
+
+
+def sparsity(run: Run) -> dict[str, float]:
+    """Mean entropy of a row of attention, in nats, and mean number of keys with more than `EDGE` of it."""
+    model = run.model
+    names = [name for name in model.activation_names if name.endswith("hook_pattern")]
+    batch = run.task.sample(SEQUENCES, generator(0, "report"))
+    cache = model(batch.inputs, cache=names)[1]
+    patterns = [cache[name] for name in names]
+    entropies = [float(pattern.clamp_min(1e-12).log().mul(-pattern).sum(-1).mean()) for pattern in patterns]
+    edges = [float((pattern > EDGE).sum(-1).float().mean()) for pattern in patterns]
+    return {"entropy": sum(entropies) / len(names), "edges": sum(edges) / len(names)}
+
+
+def beside(table: DataFrame, value: str, weight: float) -> Series:
+    """A value of the runs with a weight, divided by that of the run of the same seed without."""
+    by_seed = table.pivot(index="seed", columns="weight", values=value)
+    return (by_seed[weight] / by_seed[0.0]).dropna()
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    light, heavy = WEIGHTS[1:]
+    some = table[table.weight == light]
+    of = Evidence(some, "ours", among=table)
+    yield of.claim("solved", f"With weight {light:g} all three hops are solved.", some.loss, "loss", below=SOLVED)
+    yield of.claim(
+        "sparser",
+        f"Weight {light:g} at least halves the number of attention edges.",
+        beside(table, "edges", light),
+        "ratio of edges to those without",
+        at_most=0.5,
+    )
+    yield of.claim(
+        "fewer_paths",
+        f"Weight {light:g} makes circuits of fewer paths.",
+        beside(table, "paths", light),
+        "ratio of paths to those without",
+        below=1.0,
+        of="median",
+    )
+    yield of.claim(
+        "faster_search",
+        f"Circuits of models trained with weight {light:g} are found in less time.",
+        beside(table, "seconds", light),
+        "ratio of seconds to those without",
+        below=0.8,
+        of="median",
+    )
+    accepted = (some.verdict == "circuit").sum() - (table[table.weight == 0.0].verdict == "circuit").sum()
+    yield of.claim(
+        "more_accepted",
+        f"With weight {light:g} at least as many models have an accepted circuit.",
+        int(accepted),
+        "accepted circuits more than without",
+        at_least=0,
+    )
+    most = table[table.weight == heavy]
+    yield Evidence(most, "ours", among=table).claim(
+        "too_much_is_late",
+        f"Weight {heavy:g} delays learning, or prevents it.",
+        beside(table.fillna({"learnt": float("inf")}), "learnt", heavy),
+        "ratio of steps to those without",
+        above=1.0,
+        of="median",
+    )
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A dot per run: edges, paths, search time and loss, by the weight of entropy."""
+    shown = picture(11.5, 3.2)
+    titles = {"edges": "edges per row", "paths": "paths in the circuit", "seconds": "search (s)", "loss": "loss (nats)"}
+    for ax, (name, title) in zip(shown.subplots(1, len(titles)), titles.items(), strict=True):
+        for place, weight in enumerate(WEIGHTS):
+            rows = table[table.weight == weight]
+            for verdict, marker in (("circuit", "o"), ("partial", "s"), ("none", "x")):
+                values = rows[rows.verdict == verdict][name]
+                ax.plot([place] * len(values), values, marker, color=colour(place), ms=4, alpha=0.8)
+        ax.set_xticks(range(len(WEIGHTS)), [f"{weight:g}" for weight in WEIGHTS])
+        ax.set(title=title, xlabel="weight of entropy")
+    return shown
