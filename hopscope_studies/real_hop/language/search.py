@@ -13,8 +13,8 @@ import torch
 
 from hopscope_studies.real_hop.language.trial import Trial, Units, is_head, nodes
 
-#: Share of the metric that must be kept on the draws of the search (ours). A set that is chosen on some draws does worse
-#: on others, so more is asked here than in the claims.
+#: Share of the metric that must be kept on the draws of the search (ours). A set that is chosen on some draws does
+#: worse on others, so more is asked here than in the claims.
 LEVEL = 1.0
 #: ACDC's τ as a share of the metric's gap (ours).
 THRESHOLDS = (0.01,)
