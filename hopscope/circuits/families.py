@@ -1,8 +1,8 @@
 """Families: circuits of the same rows, where heads divide their attention and there are too many circuits to list.
 
-A head that spreads its attention over a dozen paths can often do with any five of them. In one trained model of
-`two_hop` 1,600 minimisations in random order came to 1,407 different sets. What can be told of such a model is which
-rows it uses, and which of their paths all others that get attention cannot replace.
+A head that spreads its attention over a dozen paths often needs only five of them, and any five will do. In one trained
+model of `two_hop`, 1,600 minimisations in random order gave 1,407 different sets. Such a model is described by the rows
+that it uses, and by the paths that the other paths of these rows cannot replace.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hopscope.circuits.units import Row, Unit, paths_of, row_of
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
 
-ORDERS = 8  # most orders in which paths are left out, to see whether they come to the same circuit (ours)
-OTHERS = 4  # different ones, of which there is a family (ours)
+ORDERS = 8  # most orders in which paths are removed, to see whether they give the same circuit (ours)
+OTHERS = 4  # so many different circuits are a family (ours)
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Family:
     """Circuits of the same rows.
 
     Attributes:
-        rows: of every one that was found.
-        core: paths that are in each of these, and without which all other paths of the rows that get attention (a share
-            of `LEAST_SHARE`) do not suffice live; of those that get less nothing is said.
-        found: how many sets that suffice other orders of leaving out came to, no two of them the same.
-        paths: number of paths of the rows that get attention, with those of the circuit that get less.
+        rows: of every circuit that was found.
+        core: paths that are in each of these circuits and cannot be replaced: without one of them, all other paths of
+            the rows do not suffice live. Paths with a share of attention below `LEAST_SHARE` are not tested.
+        found: how many different sufficient sets were found by removing paths in other orders.
+        paths: number of paths of the rows: those that get attention, and those of the circuit.
     """
 
     rows: tuple[Row, ...]
@@ -42,7 +42,7 @@ class Family:
     paths: int
 
     def holds(self, units: Units) -> bool:
-        """Whether a circuit is one of them, as far as rows and core tell."""
+        """Whether a circuit has the family's rows and holds its core."""
         return {*map(row_of, units)} == {*self.rows} and units.issuperset(self.core)
 
     def words(self) -> list[str]:
@@ -64,14 +64,14 @@ class Family:
 
 
 def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | None:
-    """The family of a large circuit, if leaving out in other orders comes to others of the same rows, each time.
+    """The family of a large circuit, if removing paths in other orders always gives another circuit of the same rows.
 
-    Orders leave out what is not needed live. Of what is left those that fail by hand are not counted.
+    Each order removes the paths that are not needed live. A result that fails by hand is not counted.
 
     Args:
         exam: of the model.
         suffices: the joint test.
-        circuit: of more paths than can be tried exhaustively.
+        circuit: one with more paths than can be tried exhaustively.
     """
     every = exam.widened(circuit)
     if len(circuit) <= EXHAUSTIVE or every == circuit:
@@ -99,7 +99,7 @@ def shuffled(exam: Exam, units: Units, order: int) -> list[Unit]:
 
 
 def core_of(suffices: Sufficiency, every: Units, circuits: Sequence[Units]) -> tuple[Path, ...]:
-    """Paths of each circuit without which all the others of these rows clearly do not suffice live."""
+    """Paths that every circuit shares, and without which all other paths of the rows clearly do not suffice live."""
     shared = paths_of(frozenset.intersection(*circuits))
     found = suffices.ask("live", [every - {path} for path in shared])
     return tuple(path for path, outcome in zip(shared, found, strict=True) if outcome.clearly_fails)

@@ -1,8 +1,8 @@
-"""Who takes over when a path is silenced: doubles, which are always at work, and backups, which wake up only then.
+"""Which path takes over when another is silenced: doubles are always at work, backups only then.
 
-That silencing a path costs nothing does not say that it does nothing (self-repair: McGrath et al., 2023; backup name
-movers: Wang et al., 2022). So each such path is silenced together with those of the other circuits: where two cost what
-neither does alone, the other one took over.
+A path may do something although silencing it costs nothing (self-repair: McGrath et al., 2023; backup name movers: Wang
+et al., 2022). So each such path is silenced together with each path of the other circuits. If silencing both is costly
+and silencing either alone is not, the other path took over.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hopscope.problem.paths import Path
 
 @dataclass(frozen=True)
 class Takeover:
-    """One unit does another's work when that is silenced.
+    """One path does the work of another that is silenced.
 
     Attributes:
         silenced: the path of the circuit.
         by: which path takes over.
-        kind: `backup` if it attends otherwise than it does when all is well, else `double`.
-        before: its attention as it is, 0–1.
-        after: its attention while the other is silenced.
+        kind: `backup` if it attends more than in the whole model, else `double`.
+        before: its attention in the whole model, 0–1.
+        after: its attention while the other path is silenced, 0–1.
     """
 
     silenced: Path
@@ -46,7 +46,7 @@ class Takeover:
 
 
 def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
-    """The paths without whose rows the model does as well: these being null, and these at their average."""
+    """The paths whose rows the model does not need, with these rows null as well as at their average."""
     alone = exam.data.alone({path: exam.silenced([row_of(path)]) for path in sorted(paths)})
     spared = [path for path, loss in alone.items() if loss.mean < exam.threshold]
     if not has_averages(exam.model):
@@ -57,7 +57,7 @@ def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
 
 
 def find_takeovers(exam: Exam, spared: Sequence[Path], circuits: Sequence[Units]) -> list[Takeover]:
-    """For every path without which the model does as well, the paths of other circuits that do its work then."""
+    """For every path that the model does not need, the paths of other circuits that then do its work."""
     if spared:
         exam.watch("looking for what takes over when a path is silenced")
     found = []

@@ -10,7 +10,7 @@ import torch
 
 from hopscope.experiments.results import claim_ids
 from hopscope.tasks.repeated_segment import RepeatedSegment
-from hopscope_studies.composition.by_hand import by_hand
+from hopscope_studies.composition.tests.by_hand import by_hand
 from hopscope_studies.repeated_data.claims import claims, shares_of_size
 from hopscope_studies.repeated_data.experiments.repeated_data import cell, copying, known_error
 
