@@ -84,6 +84,22 @@ def run_lines(
         ax.plot(statistic.index, statistic, color=color, lw=thick, label=label)
 
 
+def points(
+    ax: Axes,
+    places: Sequence[float],
+    rows: DataFrame,
+    ink: str,
+    label: str | None = None,
+    marker: str = "o",
+    *,
+    ms: float = 4.5,
+    lw: float = 1.2,
+) -> None:
+    """A mark at the `value` of every row, on a line from its `low` to its `high`."""
+    ax.vlines(places, rows.low, rows.high, color=ink, lw=lw)
+    ax.plot(places, rows.value, ls="", marker=marker, ms=ms, color=ink, label=label)
+
+
 @styled
 def compared_curves(
     table: DataFrame, by: str, baselines: Mapping[str, float] | None = None, x: str = "step", y: str = "hop_loss"

@@ -362,3 +362,8 @@ def in_csv(row: Mapping[str, Any]) -> dict[str, str]:
         name: ("" if isnan(value) else f"{value:.6g}") if isinstance(value, float) else str(value)
         for name, value in row.items()
     }
+
+
+def none_for_nan(value: Any) -> Any:
+    """A value of a row for JSON, which has no NaN."""
+    return None if isinstance(value, float) and isnan(value) else value

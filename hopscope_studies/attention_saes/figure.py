@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import points
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
 
 PREFIXES = ["0", "1", "2", "3", "4", "6", "9"]
@@ -72,8 +73,7 @@ def draw_loss(ax: Axes, rows: DataFrame) -> None:
     for at, (name, _) in enumerate(RECOVERED):
         some = recovered[recovered.name.str.startswith(name)]
         ink = PALETTE[0] if name == "features" else GREY
-        ax.plot([at] * len(some), some.value, "o", ms=4.5, color=ink)
-        ax.vlines([at] * len(some), some.low, some.high, color=ink, lw=1)
+        points(ax, [at] * len(some), some, ink, lw=1)
     ax.axhline(0.8, color=GREY, lw=0.8, ls="--")
     ax.set_xticks(range(len(RECOVERED)), [label for _, label in RECOVERED])
     layer = int(rows[rows.name == "layer"].value.iloc[0])

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import points
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
 
 SHIFT = 0.17  # between points of one place
@@ -22,12 +23,6 @@ def figure(table: DataFrame) -> Figure:
     draw_noise(middle, proposers)
     draw_outputs(right, table[table.part == "language"])
     return shown
-
-
-def points(ax: Axes, places: list[float], rows: DataFrame, ink: str, label: str, marker: str = "o") -> None:
-    """Means with their intervals."""
-    ax.vlines(places, rows.low, rows.high, color=ink, lw=1.2)
-    ax.plot(places, rows.value, ls="", marker=marker, ms=4.5, color=ink, label=label)
 
 
 def draw_found(ax: Axes, rows: DataFrame) -> None:

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
+from hopscope.drawing.curves import points
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
 
 HALF = 0.17  # between bars of one measure
@@ -29,16 +30,10 @@ def draw_learner(ax: Axes, rows: DataFrame) -> None:
     sizes = list(dict.fromkeys(some["size"]))
     for labels, ink, shift, name in (("true", PALETTE[0], -HALF, "all examples"), ("half", GREY, HALF, "half of them")):
         part = some[some.labels == labels]
-        points(ax, [sizes.index(size) + shift for size in part["size"]], part, ink, name)
+        points(ax, [sizes.index(size) + shift for size in part["size"]], part, ink, name, ms=5)
     ax.set_xticks(range(len(sizes)), sizes)
     ax.set(ylim=(0, 1.05), xlabel="k, letters, rules", ylabel="recall", title="An exact learner")
     ax.legend(loc="lower left")
-
-
-def points(ax: Axes, places: list[float], rows: DataFrame, ink: str, label: str) -> None:
-    """Means with their intervals."""
-    ax.vlines(places, rows.low, rows.high, color=ink, lw=1.2)
-    ax.plot(places, rows.value, ls="", marker="o", ms=5, color=ink, label=label)
 
 
 def draw_measures(ax: Axes, rows: DataFrame) -> None:
@@ -49,7 +44,7 @@ def draw_measures(ax: Axes, rows: DataFrame) -> None:
     for labels, ink, shift in (("true", PALETTE[0], -HALF), ("shuffled", PALETTE[1], HALF)):
         part = some[some.labels == labels]
         keys = zip(part["size"], part.layout, part.measure, strict=True)
-        points(ax, [place[key] + shift for key in keys], part, ink, f"examples {labels}")
+        points(ax, [place[key] + shift for key in keys], part, ink, f"examples {labels}", ms=5)
     chance = some[(some.labels == "true") & some.chance.notna()]
     middles = [place[key] for key in zip(chance["size"], chance.layout, chance.measure, strict=True)]
     ax.hlines(chance.chance, [x - 0.4 for x in middles], [x + 0.4 for x in middles], color=GREY, ls="--", lw=1)
@@ -67,7 +62,7 @@ def draw_choice(ax: Axes, rows: DataFrame) -> None:
     for labels, ink, shift in (("true", PALETTE[0], -HALF), ("shuffled", PALETTE[1], HALF)):
         part = some[some.labels == labels]
         keys = zip(part.layout, part.measure, strict=True)
-        points(ax, [kinds.index(key) + shift for key in keys], part, ink, f"examples {labels}")
+        points(ax, [kinds.index(key) + shift for key in keys], part, ink, f"examples {labels}", ms=5)
     ax.axhline(0.25, color=GREY, ls="--", lw=1)
     told = {"choice": "likeliest", "prior_corrected_choice": "prior-corrected"}
     ax.set_xticks(range(len(kinds)), [f"{layout.replace('_', ' ')}\n{told[m]}" for layout, m in kinds], fontsize=7.5)

@@ -37,7 +37,7 @@ from hopscope.language.backends.base import Backend, Unreachable
 from hopscope.language.benchmarking import PROTOCOLS, BenchmarkCell, marking, write_rows
 from hopscope.language.benchmarks.base import Benchmark
 from hopscope.language.costs import cost_of
-from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, write_table
+from hopscope.language.evaluation import Cell as AskedCell, Evaluation, Watch, none_for_nan, write_table
 from hopscope.language.fields import FIELDS
 from hopscope.language.layouts.base import Layout
 from hopscope.language.opening import open_backend
@@ -295,7 +295,3 @@ def as_value(row: dict[str, Any]) -> dict[str, Any]:
     """A row for JSON: NaN becomes null, and columns that hold JSON text become JSON values."""
     spelt = {name: json_of(row[name]) for name in SPELT if isinstance(row.get(name), str)}
     return {name: none_for_nan(value) for name, value in row.items()} | spelt
-
-
-def none_for_nan(value: Any) -> Any:
-    return None if isinstance(value, float) and value != value else value

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from matplotlib.figure import Figure
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
@@ -154,8 +154,7 @@ def too_many_loops(table: DataFrame, trained: int) -> Claim:
 
 def each(name: str, sentence: str, rows: DataFrame, table: DataFrame, **limit: float) -> Claim:
     """A claim on the accuracy of each run."""
-    values: Series = rows.accuracy
-    return Evidence(rows, "ours", among=table).claim(name, sentence, values, "accuracy", **limit)  # type: ignore[arg-type]
+    return Evidence(rows, "ours", among=table).claim(name, sentence, rows.accuracy, "accuracy", **limit)  # type: ignore[arg-type]
 
 
 @styled

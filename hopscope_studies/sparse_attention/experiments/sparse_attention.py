@@ -57,7 +57,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run.
 
     Columns: run, version, seed, prior, weight, loss (greatest of the hops' mean validation losses over the last 100
-    steps, nats), solved, learnt (the first logged step at which every hop is below 0.5; NaN: never), entropy (mean over
+    steps, nats), learnt (the first logged step at which every hop is below 0.5; NaN: never), entropy (mean over
     rows, nats), edges (keys of a row with attention above 0.05, mean over rows), verdict (of the circuit), paths (in
     it; NaN if there is none), seconds (processor time of the search).
     """
@@ -75,7 +75,6 @@ def measured(run: Run) -> dict[str, Any]:
     return {
         "weight": run.config.training.attention_entropy,
         "loss": loss,
-        "solved": loss < SOLVED,
         "learnt": float(learnt[0]) if len(learnt) else float("nan"),
         **sparsity(run),
         "verdict": circuit.verdict,
@@ -88,8 +87,7 @@ def sparsity(run: Run) -> dict[str, float]:
     """Mean entropy of a row of attention, in nats, and mean number of keys with more than `EDGE` of it."""
     names = [name for name in run.model.activation_names if name.endswith("hook_pattern")]
     batch = run.task.sample(SEQUENCES, generator(0, "report"))
-    cache = run.model(batch.inputs, cache=names)[1]
-    patterns = [cache[name] for name in names]
+    patterns = run.model(batch.inputs, cache=names)[1].values()
     entropies = [float(entropy(pattern).mean()) for pattern in patterns]
     edges = [float((pattern > EDGE).sum(-1).float().mean()) for pattern in patterns]
     return {"entropy": sum(entropies) / len(names), "edges": sum(edges) / len(names)}

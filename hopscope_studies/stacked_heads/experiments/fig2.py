@@ -26,7 +26,7 @@ from hopscope.experiments.judging import Bound, Claim, Evidence, Limit, bound
 from hopscope.experiments.work import Finished, Stopped, Work
 from hopscope.formulations.base import Formulation
 from hopscope.language.backends.base import Backend
-from hopscope.language.evaluation import Evaluation, evaluate
+from hopscope.language.evaluation import Evaluation, evaluate, none_for_nan
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
 
@@ -78,11 +78,6 @@ class Asked(Work):
         backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count)
         result = evaluate(backend, self.questions, layout, self.scoring, settings, folder, watch=watch)
         write_json(folder / "row.json", {name: none_for_nan(value) for name, value in result.row.items()})
-
-
-def none_for_nan(value: Any) -> Any:
-    """JSON has no NaN."""
-    return None if isinstance(value, float) and value != value else value
 
 
 @lru_cache(maxsize=1)
