@@ -114,11 +114,8 @@ def prefix_axis(ax: Axes, title: str) -> None:
 def draw_kinds(ax: Axes, rows: DataFrame) -> None:
     """Each induction head's share of its score after one token, on sequences by which it was not chosen."""
     ratio = rows[(rows.kind == "ratio") & rows.other.isin(["short", "long"])].sort_values("value", ascending=False)
-    numbers = ratio[["value", "low", "high"]].to_numpy(float)
-    for at, (kind, (value, low, high)) in enumerate(zip(ratio.other, numbers, strict=True)):
-        ink = SHORT if kind == "short" else LONG
-        ax.plot([at], [value], "o", ms=4.5, color=ink)
-        ax.vlines([at], [low], [high], color=ink, lw=1)
+    for at, kind in enumerate(ratio.other):
+        points(ax, [at], ratio.iloc[[at]], SHORT if kind == "short" else LONG, lw=1)
     ax.axhline(0.5, color=GREY, lw=0.8, ls="--")
     ax.set_xticks(range(len(ratio)), ratio.name, rotation=90, fontsize=7)
     ax.set(ylim=(0, None), ylabel="share", title="Score after one token, of that after many (95 %)")

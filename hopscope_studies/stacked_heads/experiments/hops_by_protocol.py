@@ -21,6 +21,7 @@ from pandas import DataFrame
 
 from hopscope.core.intervals import wilson
 from hopscope.core.storage import read_listed
+from hopscope.core.strangers import json_of
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, Limit, bound, sign_test, significant
 from hopscope.experiments.work import Finished
@@ -68,7 +69,7 @@ def right(one: Finished) -> list[int]:
     """Which questions were answered rightly; every protocol here asks once."""
     assert isinstance(one.work, Asked)
     questions, rule = one.work.questions, one.work.scoring.rule
-    records = map(json.loads, read_listed(one.path, NAME).splitlines())
+    records = map(json_of, read_listed(one.path, NAME).splitlines())
     judged = [rule.judge(questions.question(said["seed"], said["index"]), [said["said"]]) for said in records]
     return sorted(answer.index for answer in judged if answer.correct and not answer.run_out)
 
@@ -118,7 +119,7 @@ def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
     """Whether a protocol lifts accuracy at two hops or more: a sign test over the questions that it changes."""
     plain, other = (rows[rows.protocol.str.startswith(start)] for start in ("log_likelihood", name))
     both = plain[plain.hops >= 2].merge(other, on=["formulation", "hops"], suffixes=("", "_other"))
-    pairs = [(set(json.loads(a)), set(json.loads(b))) for a, b in zip(both.right, both.right_other, strict=True)]
+    pairs = [(set(json_of(a)), set(json_of(b))) for a, b in zip(both.right, both.right_other, strict=True)]
     won, lost = sum(len(b - a) for a, b in pairs), sum(len(a - b) for a, b in pairs)
     by_depth = both.groupby("hops")[["correct", "correct_other", "n"]].sum()
     return Evidence(rows, "beyond (Greenblatt, 2026)").claim(
