@@ -6,22 +6,12 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from hopscope import Architecture, Config, Run, Training, train
 from hopscope.tasks.retrieval import Retrieval
 
 SHAPE = Architecture(n_layers=1, d_model=8, mlp=True, positions="input")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def brief_reports():
-    """The final numbers of a run on 256 sequences instead of 4,096, for tests that do not ask how exact they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hopscope.training.loop.REPORT_SIZE", 256)
-        patch.setattr("hopscope.runs.from_weights.REPORT_SIZE", 256)
-        yield
 
 
 def config(**training: Any) -> Config:

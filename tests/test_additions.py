@@ -136,7 +136,7 @@ class Errands(ChainFormulation):
 }
 #: What is copied: packages, and what their tests need beside contracts.
 PACKAGES = ("hopscope", "hopscope_studies")
-OF_TESTS = ("checking", "pictures", "small_runs", "test_architecture")
+OF_TESTS = ("brief_reports", "checking", "pictures", "small_runs", "test_architecture")
 BY_HAND = ("two_step", "halved", "own_attention", "tiny", "errands")
 
 

@@ -22,7 +22,8 @@ from hopscope.experiments.runner import reproduce
 from hopscope.problem.paths import Path
 from hopscope.runs.kept import weights
 from hopscope.runs.run import SHIPPED, Run
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import trained
 
 RUNS = Folder(__file__).parents[1] / "data" / "runs_0_1"
 LITTLE = Discovery(discovery=16, selection=16, report=32)

@@ -26,6 +26,6 @@ def test_an_accepted_circuit_is_a_program_that_agrees_with_model_and_oracle(name
         assert kind == "hub"  # of which no set of paths is a circuit
         return
     tried = program_for([part.path for part in found.paths], made.model, made.task)
-    assert all(one.n > 100 and one.share >= 0.99 for one in tried.trials), tried.trials
+    assert all(one.n > 100 and one.agrees / one.n >= 0.99 for one in tried.trials), tried.trials
     assert [one.of for one in tried.trials][:2] == ["what the model answers rightly", "what is right"]
     assert len(tried.trials) > 2 and max(map(len, str(tried).splitlines())) < 100

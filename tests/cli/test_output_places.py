@@ -22,8 +22,9 @@ from hopscope.emergence.record import circuit_paths
 from hopscope.experiments.results import room
 from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.small_runs import trained
 
 #: A trained run of one hop, whose circuit is found in no time.
 SOLVED = Path(__file__).parents[1] / "data" / "runs_0_1" / "solved"

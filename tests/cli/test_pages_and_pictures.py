@@ -13,8 +13,9 @@ from hopscope.cli import main
 from hopscope.cli.commands import demo, explore
 from hopscope.experiments.results import room
 from hopscope.runs.run import Run
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.small_runs import trained
 
 SEARCH = ["--discovery", "8", "--selection", "8", "--report", "8"]
 #: A trained run of one hop, whose circuit is found in no time.

@@ -10,7 +10,8 @@ import pytest
 
 from hopscope.cli import GROUPS, main
 from hopscope.core import catalogue
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import trained
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,9 @@ from hopscope.cli.options import PerVariant
 from hopscope.configuration.presets import RECIPES
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.runs.run import SHIPPED, Run
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.small_runs import trained
 
 PAGE = Path(__file__).parents[2] / "docs" / "schema.md"
 RESULTS = Path(__file__).parents[2] / "hopscope_studies"

@@ -15,7 +15,8 @@ import pytest
 from hopscope import BadInput, Run
 from hopscope.cli import main
 from hopscope.core.storage import MANIFEST, TEMPORARY, CannotSave, Damaged, read_folder, write_file, write_folder
-from tests.small_runs import brief_reports, config, tensors_equal, trained  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import config, tensors_equal, trained
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "close")
 REMOVALS = ("unlink", "rmdir")  # of temporary files, and of older checkpoints

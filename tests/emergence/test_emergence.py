@@ -26,8 +26,9 @@ from hopscope.emergence.words import when
 from hopscope.problem.paths import Path
 from hopscope.runs.run import load
 from hopscope.tasks.induction import Induction
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.small_runs import trained
 
 STEPS = [0, 10, 20, 30, 40, 50, 60, 70]
 

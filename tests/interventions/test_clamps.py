@@ -27,7 +27,8 @@ from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.training.loop import Interrupted
 from hopscope.training.trainer import Trainer
 from hopscope_studies.stacked_heads.experiments import curriculum
-from tests.small_runs import brief_reports, config, fingerprint, trained  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import config, fingerprint, trained
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,9 @@ from hopscope.drawing.circuit_report import investigate
 from hopscope.drawing.run_pictures import schedule_of
 from hopscope.emergence.record import circuit_paths
 from hopscope.experiments.results import all_claims, redraw
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
-from tests.small_runs import brief_reports, config, fingerprint, trained  # noqa: F401
+from tests.small_runs import config, fingerprint, trained
 
 PACKAGE = Path(__file__).parents[2] / "hopscope"
 STUDY = PACKAGE.with_name("hopscope_studies") / "stacked_heads" / "results"

@@ -20,7 +20,8 @@ from hopscope.runs.demand import check_together, demand, demand_of_search, gib
 from hopscope.runs.run import SHIPPED, load
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.stack import train_many
-from tests.small_runs import brief_reports, config  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import config
 
 
 def tree(folder):

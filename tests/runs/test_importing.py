@@ -452,7 +452,7 @@ import json, sys
 from pathlib import Path
 import safetensors.torch, torch
 from transformer_lens import HookedTransformer, HookedTransformerConfig
-from tests.small_runs import brief_reports  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
 
 folder = Path(sys.argv[1])
 about = json.loads((folder / "about.json").read_text())

@@ -16,7 +16,8 @@ from hopscope.cli import main
 from hopscope.core import environment
 from hopscope.core.settings import BadInput
 from hopscope.training.loop import Interrupted
-from tests.small_runs import brief_reports, config, trained  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import config, trained
 
 FIRST = ("code", "torch", "threads", "device", "compiled")  # all that 0.1.0 recorded
 

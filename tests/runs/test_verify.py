@@ -16,9 +16,10 @@ from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, read_listed
 from hopscope.experiments.results import publish, redraw
 from hopscope.experiments.work import Finished
 from hopscope.runs.integrity import check, is_unverified
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.experiments.test_experiments import TABLE, Counting
 from tests.pictures import drawn_once  # noqa: F401
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.small_runs import trained
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "hopscope_studies"

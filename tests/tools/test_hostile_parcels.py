@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hopscope.core.settings import BadInput
-from tests.small_runs import brief_reports, trained  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import trained
 from tools.collecting import collect
 from tools.parcels import pack
 

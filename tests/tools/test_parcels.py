@@ -33,7 +33,7 @@ from hopscope.runs.integrity import check
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
-from tests.small_runs import brief_reports  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
 from tools.collect import main as collect_main
 from tools.collecting import collect, pieces_of, unpack
 from tools.full_size import ITEMS, QUEUE, main as full_size_main, wanted, work_off

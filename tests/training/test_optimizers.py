@@ -10,7 +10,8 @@ from hopscope.core.seeds import generator
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted
 from hopscope.training.trainer import Trainer
-from tests.small_runs import brief_reports, fingerprint  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
+from tests.small_runs import fingerprint
 
 TASK = Retrieval(n_hops=1, n_chains=2)
 SHAPE = Architecture(n_layers=2, n_heads=2, d_model=8, mlp=True)

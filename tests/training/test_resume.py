@@ -21,7 +21,7 @@ from hopscope.core.storage import TEMPORARY
 from hopscope.runs.integrity import check
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted
-from tests.small_runs import brief_reports, config, fingerprint, trained  # noqa: F401
+from tests.small_runs import config, fingerprint, trained
 
 VARIANTS = {
     "plain": {},

@@ -16,7 +16,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
 from hopscope.training.stack import Stack, train_many
 from hopscope.training.trainer import Trainer
-from tests.small_runs import brief_reports  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
 
 SMALL = Config(
     Retrieval(n_hops=2),

@@ -22,7 +22,7 @@ from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
 from hopscope.training.stack import stackable
 from hopscope.training.trainer import Data, Trainer, entropy, learning_rate
-from tests.small_runs import brief_reports  # noqa: F401
+from tests.brief_reports import brief_reports  # noqa: F401
 
 CPU = torch.device("cpu")
 SMALL = Architecture(n_layers=1, d_model=8)

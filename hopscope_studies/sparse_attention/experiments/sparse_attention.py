@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
@@ -83,6 +84,7 @@ def measured(run: Run) -> dict[str, Any]:
     }
 
 
+@torch.no_grad()
 def sparsity(run: Run) -> dict[str, float]:
     """Mean entropy of a row of attention, in nats, and mean number of keys with more than `EDGE` of it."""
     names = [name for name in run.model.activation_names if name.endswith("hook_pattern")]
