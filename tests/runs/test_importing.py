@@ -22,6 +22,7 @@ from hopscope.runs.importing import import_model, read_weights, to_transformer_l
 from hopscope.tasks.base import Task
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
+from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
@@ -452,7 +453,6 @@ import json, sys
 from pathlib import Path
 import safetensors.torch, torch
 from transformer_lens import HookedTransformer, HookedTransformerConfig
-from tests.brief_reports import brief_reports  # noqa: F401
 
 folder = Path(sys.argv[1])
 about = json.loads((folder / "about.json").read_text())

@@ -28,11 +28,10 @@ from hopscope.runs.run import Run
 from hopscope.training.trainer import entropy
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 350, "long": 900, "paper": 1800}
-CELL_SECONDS = 120
+SECONDS = {"quick": 8, "cpu": 350, "paper": 900}
 
 WEIGHTS = (0.0, 0.01, 0.03)
-SEEDS = {"quick": 1, "cpu": 3, "long": 8, "paper": 16}
+SEEDS = {"quick": 1, "cpu": 3, "paper": 8}
 HEADS = 2
 SEQUENCES = 256  # on which entropy and edges are measured
 EDGE = 0.05  # least attention that counts as an edge
