@@ -3,12 +3,11 @@
 Language models with sparse attention keep their loss with a small share of the attention edges (arXiv:2512.05865). Here
 three hops are learnt by the preset `three_hops`, in two heads per layer instead of one, so that there is room for
 several paths that do the same. The preset starts with a prior for the previous token. The loss gets the mean entropy of
-all rows of all patterns, times a weight. Each circuit is found by the common search; its seconds are processor time.
+all rows of all patterns, times a weight. Each circuit is found by the common search.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +28,6 @@ from hopscope.training.trainer import entropy
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 350, "paper": 900}
-COMPARES_RUNS = True  # by processor time, which no two measurements agree on
 
 WEIGHTS = (0.0, 0.01, 0.03)
 SEEDS = {"quick": 1, "cpu": 3, "paper": 8}
@@ -60,7 +58,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, prior, weight, loss (greatest of the hops' mean validation losses over the last 100
     steps, nats), learnt (the first logged step at which every hop is below 0.5; NaN: never), entropy (mean over
     rows, nats), edges (keys of a row with attention above 0.05, mean over rows), verdict (of the circuit), paths (in
-    it; NaN if there is none), seconds (processor time of the search).
+    it; NaN if there is none).
     """
     return rows_of(runs, lambda run: [measured(run)])
 
@@ -70,9 +68,7 @@ def measured(run: Run) -> dict[str, Any]:
     hops = DataFrame([row["hop_losses"] for row in run.rows], index=[row["step"] for row in run.rows])
     loss = float(hops[hops.index > hops.index[-1] - 100].mean().max())
     learnt = hops.index[(hops < 0.5).all(axis=1)]
-    began = time.process_time()
     circuit = discover(run.model, run.task)
-    seconds = time.process_time() - began
     return {
         "weight": run.config.training.attention_entropy,
         "loss": loss,
@@ -80,7 +76,6 @@ def measured(run: Run) -> dict[str, Any]:
         **sparsity(run),
         "verdict": circuit.verdict,
         "paths": len(circuit.paths) if circuit.paths else float("nan"),
-        "seconds": seconds,
     }
 
 
@@ -111,9 +106,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield of.claim("sparser", sentence, beside(table, "edges", light), RATIO.format("edges"), at_most=0.5)
     sentence, paths = f"Weight {light:g} makes circuits of fewer paths.", beside(table, "paths", light)
     yield of.claim("fewer_paths", sentence, paths, RATIO.format("paths"), below=1.0, of="median")
-    sentence = f"Circuits of models trained with weight {light:g} are found in less time."
-    seconds = beside(table, "seconds", light)
-    yield of.claim("faster_search", sentence, seconds, RATIO.format("seconds"), below=0.8, of="median")
     sentence = f"With weight {light:g} at least as many models have an accepted circuit."
     accepted = int((some.verdict == "circuit").sum() - (plain.verdict == "circuit").sum())
     yield of.claim("more_accepted", sentence, accepted, "accepted circuits more than without", at_least=0)
@@ -125,9 +117,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A dot per run: edges, paths, search time and loss, by the weight of entropy."""
-    shown = picture(11.5, 3.2)
-    titles = {"edges": "edges per row", "paths": "paths in the circuit", "seconds": "search (s)", "loss": "loss (nats)"}
+    """A dot per run: edges, paths and loss, by the weight of entropy."""
+    shown = picture(9.0, 3.2)
+    titles = {"edges": "edges per row", "paths": "paths in the circuit", "loss": "loss (nats)"}
     for ax, (name, title) in zip(shown.subplots(1, len(titles)), titles.items(), strict=True):
         for place, weight in enumerate(WEIGHTS):
             rows = table[table.weight == weight]
