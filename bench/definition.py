@@ -16,14 +16,14 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path as Files
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from bench.adversaries import STRONG, Drawn, Frame, frame
+from bench.adversaries import STRONG, Adversary, Drawn, Frame, frame
 from bench.exhaustive import Trier, Units
 from bench.hand_made import SHARP, Maker
 from bench.verdicts import OURS, clocked, sets_of_others, table
@@ -33,12 +33,11 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.units import Row, row_of
 from hopscope.circuits.words import paragraph
 from hopscope.core.environment import code_version
-from hopscope.models.base import Model, Tap
+from hopscope.models.base import Tap
 from hopscope.models.base_layers import LayerNorm
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.base import Task
 from hopscope.tasks.induction import Induction
 
 Said = Literal["right", "wrong", "missed"]
@@ -69,31 +68,21 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Posed:
-    """A model, the task on which it is searched, and what must be said.
+class Posed(Adversary):
+    """An adversary of which it is known what must be said.
 
     Attributes:
-        name: seed/kind/number, by which it can be made again.
-        kind: of model.
-        model: searched in.
-        task: searched on.
         truth: what must be said.
-        about: further settings, for people.
     """
 
-    name: str
-    kind: str
-    model: Model
-    task: Task
-    truth: Truth
-    about: dict[str, Any] = field(default_factory=dict)
+    truth: Truth = Truth()
 
 
 def posed(seed: int, kind: str, number: int) -> Posed:
     """One model; it depends on nothing but these three."""
     name = f"{seed}/{kind}/{number}"
-    (model, task, _, about), truth = KINDS[kind](random.Random(name), number)
-    return Posed(name, kind, model.eval(), task, truth, {"task": f"{task.name()} {task.as_dict()}", **about})
+    (model, task, size, about), truth = KINDS[kind](random.Random(name), number)
+    return Posed(name, kind, model.eval(), task, size, {"task": f"{task.name()} {task.as_dict()}", **about}, truth)
 
 
 def judged(made: Posed, circuit: Circuit, by_trying: bool = True) -> tuple[Said, str]:

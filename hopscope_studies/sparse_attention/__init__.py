@@ -1,5 +1,5 @@
 """Sparse attention: what attention's entropy in the loss does to learning and to circuits.
 
-Found: A weight on the entropy of attention halves it at the same loss, and the circuits have as many paths as before.
-It sharpens mostly the rows of idle heads, which no circuit holds. Without a prior it can keep a model on the plateau.
+Found: With a small weight on the entropy of attention, two fifths of it go at almost the same loss, and circuits have
+as many paths as before. In the two pairs of models that were looked at, it sharpens mostly rows that no circuit holds.
 """

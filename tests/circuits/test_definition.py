@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from bench.adversaries import adversary
+from bench.definition import CopyFirst, Either
 from bench.hand_made import SHARP, TASK, Maker, copiers
 from hopscope.circuits import discovery
 from hopscope.circuits.averages import AtAverage, averages
@@ -30,8 +31,6 @@ from hopscope.circuits.use import ASLEEP, sleeps, use_of
 from hopscope.circuits.verdict import Demands, on_trial
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
-from hopscope.problem.roles import ABSENT, Roles
-from hopscope.tasks.induction import Induction
 
 FIRST, SECOND = Path(0, 0, "value[1]", "key[1]"), Path(1, 0, "query", "value[1]")
 SLEEPER = Path(2, 0, "query", "value[1]")
@@ -213,20 +212,6 @@ def test_a_rule_is_not_told_of_a_head_that_does_otherwise():
 # What a null does as well ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CopyFirst(Induction):
-    """The first token is the answer, whatever the query is."""
-
-    def targets(self, draw):
-        return draw["tokens"][:, :1, None]
-
-    def roles(self, draw):
-        chain = torch.full((len(draw["place"]), 2, self.n_positions), ABSENT)
-        chain[:, 0, -1] = 0
-        chain[:, 1, 0] = 0
-        return Roles(("query", "key[1]"), chain)
-
-
 def test_what_position_0_writes_no_null_takes_away():
     """Under a causal mask it sees itself alone, so every pattern is the same; its average knows no token."""
     task = CopyFirst(length=12, d_vocab=24)
@@ -379,34 +364,6 @@ def test_who_asks_strictly_gets_no_loose_circuit():
 
 
 # Targets that depend on the roles present ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Either(Induction):
-    """What followed the query's token, if that stood before; else the first token."""
-
-    def draw(self, n, generator):
-        tokens = torch.rand(n, self.d_vocab, generator=generator).argsort(-1)[:, : self.length + 1]
-        place = torch.randint(1, self.length - 1, (n, 1), generator=generator)
-        stands = torch.rand(n, 1, generator=generator) < 0.5
-        return {"tokens": tokens[:, :-1], "other": tokens[:, -1:], "place": place, "stands": stands}
-
-    def inputs(self, draw):
-        query = torch.where(draw["stands"], draw["tokens"].gather(1, draw["place"]), draw["other"])
-        return torch.cat([draw["tokens"], query], 1)
-
-    def targets(self, draw):
-        after = draw["tokens"].gather(1, draw["place"] + 1)
-        return torch.where(draw["stands"], after, draw["tokens"][:, :1])[:, None]
-
-    def roles(self, draw):
-        chain = torch.full((len(draw["place"]), 4, self.n_positions), ABSENT)
-        chain[:, 0, -1] = 0
-        there = draw["stands"][:, 0].nonzero()[:, 0]
-        for role in (1, 2):
-            chain[there, role, draw["place"][there, 0] + role - 1] = 0
-        chain[:, 3, 0] = 0
-        return Roles(("query", "key[1]", "value[1]", "key[2]"), chain)
 
 
 def either() -> Maker:
