@@ -292,9 +292,10 @@ def size(circuit: Circuit, task: Task, least: int | None) -> str:
 #: The four levels of minimality (Hadad et al., 2026), as far as they were tested.
 LEVELS = {
     "cardinal": "No smaller set passes the tests (cardinally minimal).",
-    "subset": "No proper subset of it passes the tests (subset-minimal).",
-    "local": "It fails without any single one of its paths and rows (locally minimal).",
-    "quasi": "Without some of its paths and rows it fails; without others it is at the threshold (quasi-minimal).",
+    "subset": "No proper subset of the circuit passes the tests (subset-minimal).",
+    "local": "The circuit fails without any single one of its paths and rows (locally minimal).",
+    "quasi": "Without some of its paths and rows the circuit fails; without others its loss is at the threshold "
+    "(quasi-minimal).",
 }
 
 

@@ -38,7 +38,7 @@ def studies_markdown(claims: Iterable[Claim], pages: str, rest: str | None = Non
         rows = [(page, first_sentence(finding), some) for page, finding, some in rows[: len(rows) - len(others)]]
         if others:
             together = [row for *_, some in others for row in some]
-            rows.append((f"[{len(others)} more studies]({rest})", "Each answers one question.", together))
+            rows.append((f"[{len(others)} more studies]({rest})", "–", together))
     lines = ["| study | what was found | hold | fail | undecided | controls that hold |", "|---|---|---|---|---|---|"]
     for page, finding, some in rows:
         tally = counted(some)

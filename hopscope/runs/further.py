@@ -1,4 +1,4 @@
-"""More hops than trained: what a finished run answers of longer chains, when its layers run more often (ours).
+"""More hops than trained: the accuracy of a finished run on longer chains, when its layers run more often (ours).
 
 A model that is asked for the last hop alone puts out one answer, whatever the chain's length, so it can be asked for
 any. Answers of one sequence depend on each other: intervals count sequences.

@@ -70,8 +70,8 @@ def named_claim(table: DataFrame) -> Claim:
     ends = of(table, "together", "non-target says the end")
     return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
-        "Of sequences tagged `two`, which it was never trained on, head `middle` names the middle of the chain, from "
-        f"which head `end` goes on (it says the end in {mean(ends)}; of the middles of all chains it prefers the right "
+        "Head `middle` was never trained on sequences tagged `two`. There it names the middle of the chain, from which "
+        f"head `end` goes on (`middle` says the end in {mean(ends)}; of the middles of all chains it prefers the right "
         f"one in {mean(among)}).",
         said.value,
         "share in which it names the middle",

@@ -136,8 +136,9 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
     named = ", ".join(f"layer {layer:.0f}" for layer in where)
     yield Evidence(table, "5").claim(
         "a_late_mlp_adds_the_answer",
-        "One MLP, the same on groups that did not choose it, adds to the answer more than to other answers of its "
-        f"relation; it is in the last third of the layers ({named}), and adds less to other subjects' answers.",
+        "The MLP that adds most to the answer, against other answers of its relation, was chosen on some groups of "
+        f"facts. On the other groups it adds, too; it is in the last third of the layers ({named}), and it adds more "
+        "than to other subjects' answers.",
         of(table, "function", "adds", "low"),
         "lower end of what it adds (nats)",
         above=0,

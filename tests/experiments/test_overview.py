@@ -50,9 +50,8 @@ def test_a_short_table_has_first_sentences_and_sums_up_the_rest():
     table = studies_markdown([*CLAIMS, claim("facts", "fails")], "{}.md", "all.md", most=2).splitlines()[2:]
     assert table == [
         "| [The paper, claim by claim](stacked_heads.md) | "
-        "Trained as the paper says, Transformer D has the paper's circuit in two of three seeds, judged with patterns "
-        "set by hand: one join, then one hop in each of four later layers. | 1 | 1 | 1 | – |",
-        "| [2 more studies](all.md) | Each answers one question. | 1 | 1 | 0 | – |",
+        "Trained as the paper says, Transformer D has the paper's circuit in two of three seeds. | 1 | 1 | 1 | – |",
+        "| [2 more studies](all.md) | – | 1 | 1 | 0 | – |",
     ]
     assert len(studies_markdown(CLAIMS, "{}.md", "all.md", most=2).splitlines()) == 2 + 2  # all have a row
 

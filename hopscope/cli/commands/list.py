@@ -1,4 +1,4 @@
-"""`hopscope list [KIND]`: the tasks, models, measures, experiments … that there are."""
+"""`hopscope list [KIND]`: the tasks, models, measures, experiments … that are available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hopscope board [RUN…]`: hops × layers × parameters × sequences × seconds, and where a run of your own stands."""
+"""`hopscope board [RUN…]`: models ranked by the hops they learnt and what those cost, your own runs among them."""
 
 from __future__ import annotations
 
