@@ -194,12 +194,13 @@ def dormant(draw: random.Random, number: int) -> Made:
     at = frame(draw, task, readers=max(readers, guards + 1), after=1, parts=parts)
     made, join = at.made, joiner(at)
     rows = {join} | {share_answer(at, reader, readers) for reader in range(readers)}
+    asleep = 8 * SHARP / guards  # more than what leads to the answer, and what keeps from the first token, together
     tell, itself = torch.zeros(made.n, 1), torch.zeros(1, made.n)
-    tell[0], itself[0, -1] = 1.0, 4 * SHARP / guards
+    tell[0], itself[0, -1] = 1.0, asleep
     for _ in range(guards):
         said = made.move("token", "said") if number % 2 else ("place", "flag", tell)
         made.head(join.layer, at.take(join.layer), [made.place(0)], [said])
-    away = made.same("said", "token", 4 * SHARP / guards) if number % 2 else ("flag", "place", itself)
+    away = made.same("said", "token", asleep) if number % 2 else ("flag", "place", itself)
     last = made.model.architecture.n_layers - 1
     head = at.take(last)
     made.head(last, head, [*at.finds, away], [at.answer(STRONG / 2)])

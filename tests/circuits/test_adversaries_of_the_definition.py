@@ -14,7 +14,9 @@ import torch
 from bench.definition import KINDS, RMSNorm, Truth, by_kind, by_method, false, judged, judged_set, main, posed, scored
 from bench.verdicts import OURS
 from hopscope.circuits.discovery import discover
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.units import row_of
+from hopscope.circuits.use import ASLEEP
 from hopscope.problem.paths import Path
 
 EACH = 20
@@ -24,9 +26,11 @@ QUICK = dict.fromkeys(KINDS, 0) | dict.fromkeys(("dormant", "null does the work"
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_solve_their_tasks_and_have_the_rows_they_are_said_to_have(kind):
-    for number in (0, 1):
+    for number in (0, 1, 2, 3):
         made = posed(3, kind, number)
         batch = made.task.sample(256, 1)
+        attention = Evaluator(made.model, batch)
+        assert all(attention.strength(path) < ASLEEP for path in made.truth.asleep)
         with torch.no_grad():
             outputs = made.model(batch.inputs, at=made.task.query_positions)
         right = float(made.task.correct(outputs, batch).float().mean())
