@@ -183,7 +183,7 @@ def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, EMERGENCE, source="the toy study").claim(
         "as_gone_as_in_the_toy",
         "Without the eight heads of the highest matching scores contiguity is gone, as in the toy models without their "
-        f"copying heads (there {left:.1%} are left in the median).",
+        f"copying heads (there {round(left, 3) + 0:.1%} are left in the median).",
         of(table, "left: contiguity", "matching", "high"),
         "upper end of the share left",
         at_most=GONE,
