@@ -194,7 +194,7 @@ def dormant(draw: random.Random, number: int) -> Made:
     at = frame(draw, task, readers=max(readers, guards + 1), after=1, parts=parts)
     made, join = at.made, joiner(at)
     rows = {join} | {share_answer(at, reader, readers) for reader in range(readers)}
-    asleep = 8 * SHARP / guards  # more than what leads to the answer, and what keeps from the first token, together
+    asleep = 5 * SHARP / guards  # just more than what leads to the answer and what keeps from the first token
     tell, itself = torch.zeros(made.n, 1), torch.zeros(1, made.n)
     tell[0], itself[0, -1] = 1.0, asleep
     for _ in range(guards):

@@ -67,7 +67,7 @@ def certify(
         identity: they attend to themselves.
 
     Returns:
-        None for a model whose queries, keys and values cannot be replaced (`can_be_asked`).
+        All of them; none for a model whose queries, keys and values cannot be replaced (`can_be_asked`).
     """
     if not can_be_asked(evaluator):
         return []
@@ -149,7 +149,7 @@ class Intact:
             patched = {name: patch(lacking[name], self.evaluator.ground, role, path.head)}
             if part == "value":
                 loss = self.loss_of(self.run(self.units, patched, start=layer)[0])
-                if loss - self.loss >= LEAST_SHARE * max(self.worth_of(path), 1e-9):
+                if 0 < LEAST_SHARE * self.worth_of(path) <= loss - self.loss:
                     found.append(Supply(path, part, source, self.loss, loss))
                 continue
             _, cache = self.run(self.units, patched, [f"blocks.{layer}.{PATTERN}"], layer, layer + 1)

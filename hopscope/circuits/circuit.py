@@ -30,8 +30,8 @@ class Found:
         bits: that rule's description length; None if no rule fits.
         removal_loss: live loss of the circuit without this path: the other paths as computed, all else null.
         silenced_loss: loss of the full model when this path alone is null.
-        removals: losses of the circuit without it, by test (`Circuit.losses`). `live` is removal_loss; the others may
-            be measured on fewer sequences.
+        removals: losses of the circuit without it, by test (`Circuit.losses`). `live` is removal_loss. They are
+            measured on 64 of the report's sequences, or on all if they are near the threshold.
         use: how far the model's outputs move when this path alone is null; 1 is as far as with every head null.
     """
 
@@ -43,6 +43,11 @@ class Found:
     silenced_loss: float
     removals: dict[str, float] = field(default_factory=dict)
     use: float = 1.0
+
+    @property
+    def worst_removal(self) -> float:
+        """The greatest loss of the circuit without it, over the tests."""
+        return max([self.removal_loss, *self.removals.values()])
 
     @property
     def is_asleep(self) -> bool:

@@ -29,7 +29,7 @@ SEARCHED = (
 )
 
 
-def searched(suffices: Sufficiency, circuits: Sequence[Units], ended: bool) -> Completeness:
+def claim_without_proof(suffices: Sufficiency, circuits: Sequence[Units], ended: bool) -> Completeness:
     """What is claimed of other circuits where not every set was tried.
 
     Args:
@@ -47,17 +47,24 @@ def searched(suffices: Sufficiency, circuits: Sequence[Units], ended: bool) -> C
     return Completeness("not claimed", most + near)
 
 
-def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness) -> Minimality:
-    """Which of the field's four levels was tried, on samples (Hadad et al., 2026, arXiv 2602.16823)."""
+def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness, all_needed: bool = True) -> Minimality:
+    """Which of the field's four levels was tried, on samples (Hadad et al., 2026, arXiv 2602.16823).
+
+    Args:
+        suffices: the joint test.
+        circuit: that was accepted.
+        claim: what is claimed of others.
+        all_needed: whether on the report's sequences, too, it fails without any one path.
+    """
     open_ = suffices.open_parts([circuit])
+    if not all_needed or any(len(part) == len(circuit) - 1 for part in open_):
+        return "quasi"
     if claim.claim == "proven" and len(circuit) == claim.size:
         return "cardinal"
-    if len(circuit) <= EXHAUSTIVE and not open_:
-        return "subset"
-    return "quasi" if any(len(part) == len(circuit) - 1 for part in open_) else "local"
+    return "subset" if len(circuit) <= EXHAUSTIVE and not open_ else "local"
 
 
-def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[list[Units], Completeness | None]:
+def try_every_set(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[list[Units], Completeness | None]:
     """All circuits of as few units as the smallest that was found, and the claim, if there are few enough sets to try.
 
     Else those that were found, with any that were met on the way, and no claim. Nothing is proven where a set is so
@@ -66,7 +73,7 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
     Live losses depend on rows alone, so every set of rows is tried live, and by hand all sets of paths in those that
     pass, one of each row or more.
     """
-    size, rows = min(map(len, found)), exam.data.ground.rows
+    size, rows = min(map(len, found)), [row for row in exam.data.ground.rows if row not in exam.left_out]
     worth: Worth = cache(partial(worth_trying, exam))
     if not few(exam, rows, size) or any(many_ways(worth, units) for units in found if len(units) == size):
         return list(found), None
@@ -91,7 +98,7 @@ def proof(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[li
         f"every set of up to {size} of the model's {len(rows)} rows was tried live, unless it must hold a known "
         f"circuit, and by hand all paths in those that get at least {WORTH:.0%} of their row's attention"
     )
-    claim = Completeness("proven", how, size)
+    claim = Completeness("proven", how, min(map(len, found)))
     if open_:
         claim = Completeness("searched", f"{how}; {len(open_)} of these sets are within their error of the threshold")
     return list(found), claim

@@ -10,7 +10,7 @@
    turn (step 6).
 
 If nothing suffices, or if a circuit fails on the report's sequences, the search begins anew with a stricter threshold.
-Rows are chosen on some sequences and paths on others. After a failure the next circuit is judged on new sequences.
+Rows are chosen on some sequences and paths on others. After a failure the next circuit is judged on new sequences, as long as there are any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.completeness import proof, searched
+from hopscope.circuits.completeness import claim_without_proof, try_every_set
 from hopscope.circuits.exam import HAIR, LARGE, MOST, Discovery as Discovery, Exam, Rows, Units, Watch, names
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
@@ -32,7 +32,7 @@ from hopscope.models.base import Model
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
-STRICTNESS = (1.0, 0.6, 0.3)  # shares of the threshold, asked of sets of rows in turn
+STRICTNESS = (1.0, 0.6, 0.3)  # of the way from the model's loss to the threshold, allowed to sets of rows in turn
 
 
 def discover(model: Model, task: Task, settings: Discovery | None = None, watch: Watch = lambda _: None) -> Circuit:
@@ -80,17 +80,18 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     for strictness in STRICTNESS:
         exam.tighten(strictness)
         exam.watch("looking for the rows that do the work")
+        # Rows that a set clearly needs (`needed_rows`) are forbidden in turn, so that others take their place.
         row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
         circuits, all_ = circuits_in(exam, suffices, row_sets)
-        while not circuits and suffices.look_closer():
+        while not circuits and suffices.look_closer():  # draws more sequences for sets that are undecided
             circuits, all_ = circuits_in(exam, suffices, row_sets)
         if not circuits:
-            shown = shown or next(map(exam.shown, row_sets), None)
+            shown = shown or next(map(exam.shown, row_sets), None)  # to be reported if nothing is found
             if any(len(rows) > LARGE for rows in row_sets):
                 break
             continue
-        circuits, proven = proof(exam, suffices, circuits)
-        claim = proven or searched(suffices, circuits, ended and all_)
+        circuits, proven = try_every_set(exam, suffices, circuits)
+        claim = proven or claim_without_proof(suffices, circuits, ended and all_)
         report = Report(exam, suffices)
         circuit = report.circuit(best_first(exam, circuits), claim)
         if circuit.accepted or not report.blames_paths:
@@ -99,7 +100,7 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
         if not exam.another_trial:
             return rejected
         exam.watch("it fails on fresh data; looking for others, more strictly")
-        suffices.doubt(circuits)
+        suffices.reject(circuits)
         exam.report_on_others()
     if rejected:
         return rejected
@@ -122,8 +123,8 @@ def circuits_in(exam: Exam, suffices: Sufficiency, row_sets: Sequence[Rows]) -> 
     """The minimal circuits in some sets of rows, smallest first, and whether there are no others."""
     circuits: list[Units] = []
     all_ = True
-    for rows in row_sets:
-        exam.meet(rows)
+    for rows in row_sets:  # all of them first, because candidates depend on the strengths that this updates
+        exam.note_awakened(rows)
     for rows in row_sets:
         paths = next(filter(suffices, candidates(exam, rows)), None)
         all_ &= len(rows) <= LARGE
@@ -190,7 +191,7 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
 def unsolved(exam: Exam) -> Circuit:
     """The circuit of a model that has not solved its task: what the model uses, without a claim."""
     exam.write("0 model", "all heads", "as is", exam.whole, "rejected: above the threshold as it is")
-    exam.bound = exam.own * 1.05 + 1e-3
+    exam.bound = exam.own + 0.05 * abs(exam.own) + 1e-3  # rows that cost next to nothing are not told
     row_sets, _ = all_minimal(exam.by_effect(), exam.works, 1, of_few_heads)
     paths = next(map(exam.shown, row_sets), frozenset())
     return Report(exam, Sufficiency(exam)).refused(paths, "the model has not solved its task")

@@ -102,7 +102,7 @@ class Exam:
         self.identity: Rows = frozenset()
         self.left_out: set[Row] = set()
         self.known: dict[tuple[str, Units, float], Outcome] = {}
-        self.demands()
+        self.set_thresholds()
 
     def evaluator(self, purpose: str, n: int) -> Evaluator:
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
@@ -122,7 +122,7 @@ class Exam:
         """Further sequences beside the report's, so many times as many."""
         return self.evaluator(drawn_for(self.trial)[1], times * self.settings.report)
 
-    def demands(self) -> None:
+    def set_thresholds(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
         changes: list[Change] = [AsIs(), self.kept(())]
         here, there = self.data.accounts(changes), self.selection.accounts(changes)
@@ -302,7 +302,7 @@ class Exam:
         wide = self.widened(strongest)
         return next(filter(self.works, (strongest, wide)), strongest)
 
-    def meet(self, rows: Rows) -> None:
+    def note_awakened(self, rows: Rows) -> None:
         """Note how strong the paths of rows are while these are alone, where that is more than in the whole model.
 
         A head may act only while another is silent (a backup; self-repair).

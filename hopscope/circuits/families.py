@@ -15,6 +15,7 @@ import torch
 
 from hopscope.circuits.exam import Exam, Units, names
 from hopscope.circuits.search import minimal
+from hopscope.circuits.speech import count
 from hopscope.circuits.sufficiency import EXHAUSTIVE, Sufficiency
 from hopscope.circuits.units import Row, Unit, paths_of, row_of
 from hopscope.core.seeds import generator
@@ -47,11 +48,8 @@ class Family:
 
     def words(self) -> list[str]:
         """Sentences on what all of them have in common."""
-        found, rows = self.found, len(self.rows)
-        came = (
-            f"{found} other orders of leaving out came to {found} others, all of the same {rows} row{'s' * (rows > 1)}"
-        )
-        many = f"Heads divide their attention, so there are too many circuits to list: {came}."
+        others = f"{self.found} others of the same {count(len(self.rows), 'row')} by leaving out paths in other orders"
+        many = f"Heads divide their attention, so there are too many circuits to list. The search found {others}."
         if not self.core:
             return [many]
         core = ", ".join(str(path).replace("->", "→") for path in self.core)

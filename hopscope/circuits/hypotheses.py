@@ -59,15 +59,19 @@ def even(mask: Bool[Tensor, "batch query key"], ground: Ground) -> Float[Tensor,
     return mask / mask.sum(-1, keepdim=True)
 
 
+def itself(ground: Ground) -> Bool[Tensor, "query key"]:
+    """Which position is which."""
+    return torch.eye(len(ground.sees), dtype=torch.bool, device=ground.sees.device)
+
+
 def previous(ground: Ground) -> Float[Tensor, "batch query key"]:
     """Attend one position back."""
-    n = len(ground.sees)
-    return even(torch.eye(n, dtype=torch.bool).roll(-1, 1).tril().expand(len(ground.batch), n, n), ground)
+    return even(itself(ground).roll(-1, 1).tril().expand(len(ground.batch), -1, -1), ground)
 
 
 def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
     """Attend to the first token of the own fact: from `value[k]`, and from `key[k]`, to `key[k]` of the same chain."""
-    total = torch.zeros(len(ground.batch), *ground.sees.shape, dtype=torch.bool)
+    total = ground.sees.new_zeros(len(ground.batch), *ground.sees.shape)
     for name in ground.roles.names:
         kind, _, number = name.partition("[")
         if kind in ("key", "value") and f"key[{number}" in ground.roles.names:
@@ -90,16 +94,14 @@ def equal_symbols(batch: Batch) -> Bool[Tensor, "batch query key"]:
 
 def same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
     """Attend to other positions that hold the own symbol."""
-    own = torch.eye(len(ground.sees), dtype=torch.bool)
-    return even(equal_symbols(ground.batch) & ~own, ground)
+    return even(equal_symbols(ground.batch) & ~itself(ground), ground)
 
 
 def after_same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
     """Attend to where the position before holds the own symbol: an induction head."""
     before = equal_symbols(ground.batch).roll(1, 2)
     before[:, :, 0] = False
-    own = torch.eye(len(ground.sees), dtype=torch.bool)
-    return even(before & ~own, ground)
+    return even(before & ~itself(ground), ground)
 
 
 def nothing(kind: str, ground: Ground) -> Float[Tensor, "batch query key"]:

@@ -75,24 +75,27 @@ class Report:
             spare=len(paths) - len(measured),
             missed=tuple(missed),
             intact=() if verdict == "none" else tuple(map(str, self.intact(chosen))),
-            **(self.compared(best, circuits, claim) if accepted else {"listed": (best,) * bool(paths)}),
+            **(self.compared(best, circuits, claim, measured) if accepted else {"listed": (best,) * bool(paths)}),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=exam.log,
         )
 
-    def compared(self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness) -> dict[str, Any]:
+    def compared(
+        self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness, measured: Sequence[Found]
+    ) -> dict[str, Any]:
         """The fields that compare an accepted circuit with others: alternatives, takeovers, family, minimality."""
         others, failed = self.validated([one for one in circuits if one != chosen.units])
         spared, every = spared_paths(self.exam, chosen.paths), [one.units for one in (chosen, *others)]
         takeovers = find_takeovers(self.exam, spared, every)
         claim = claimed(claim, every, spared, failed)
+        all_needed = all(found.worst_removal >= self.exam.threshold for found in measured)
         return {
             "listed": (chosen, *others),
             "completeness": claim,
             "takeovers": tuple(takeovers),
             "family": family_of(self.exam, self.suffices, chosen.units) if claim.claim == "not claimed" else None,
             "spared": tuple(spared),
-            "minimality": minimality(self.suffices, chosen.units, claim),
+            "minimality": minimality(self.suffices, chosen.units, claim, all_needed),
         }
 
     def first_fit(self, circuits: Sequence[Units]) -> tuple[Units, Trial]:

@@ -77,13 +77,13 @@ class Sufficiency:
         self.outcomes = {about: outcome for about, outcome in self.outcomes.items() if not outcome.is_open}
         return True
 
-    def doubt(self, rejected: Collection[Units]) -> None:
+    def reject(self, rejected: Collection[Units]) -> None:
         """Ask all anew, and be surer before anything is accepted on few sequences; what a report rejected stays so.
 
         Of many sets that are tried on the same few sequences the luckiest pass.
         """
         self.last, self.sure = max(self.last, CLOSER * LAST), SURER
-        self.rejected, self.outcomes = rejected, {}
+        self.rejected, self.outcomes = {*self.rejected, *rejected}, {}
 
     @property
     def sequences(self) -> int:
@@ -187,7 +187,8 @@ class Sufficiency:
             if fewer is None:
                 return [units], all_
             units, all_ = fewer, False
-        return smallest_first(self.exam, self.minimal_sets(units)) or [units], all_
+        found = self.minimal_sets(units)
+        return smallest_first(self.exam, found) or [units], all_ and len(found) < MANY
 
     def without_some(self, units: Units) -> Units | None:
         """The set without a few units, if it still suffices."""

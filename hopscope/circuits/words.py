@@ -248,25 +248,22 @@ def untouched(circuit: Circuit) -> list[str]:
     return [f"{unchanged}, which needs {them}; {tested} {them}."]
 
 
-ONE_LESS = "With one path left out (the others as computed, all else null) the loss"
+ONE_LESS = "With one path left out the loss, in the test in which it is greatest,"
 
 
 def removal_costs(circuit: Circuit) -> list[str]:
-    """The live loss without each path; of more than four paths only the extremes. Then the paths that can be spared."""
-    ranked, of = sorted(circuit.paths, key=lambda found: (-found.removal_loss, found.path)), circuit.unit
+    """The greatest loss without each path, or the extremes of more than four. Then the paths that can be spared."""
+    ranked, of = sorted(circuit.paths, key=lambda found: (-found.worst_removal, found.path)), circuit.unit
     if not ranked:
         return []
-    if len(ranked) == 1:
-        sentence = f"Without {path_name(ranked[0].path)} the loss is {digits(ranked[0].removal_loss, of)}."
-    elif len(ranked) > 4:
+    if len(ranked) > 4:
         ends = ranked[0], ranked[-1]
-        most, least = (f"{digits(found.removal_loss, of)} ({path_name(found.path)})" for found in ends)
+        most, least = (f"{digits(found.worst_removal, of)} ({path_name(found.path)})" for found in ends)
         sentence = f"{ONE_LESS} is between {least} and {most}."
     else:
-        each = (f"{digits(found.removal_loss, of)} ({path_name(found.path)})" for found in ranked)
+        each = (f"{digits(found.worst_removal, of)} ({path_name(found.path)})" for found in ranked)
         sentence = f"{ONE_LESS} is {listed(each)}."
-    highest = {found.path: max([found.removal_loss, *found.removals.values()]) for found in ranked}
-    spare = [path_name(found.path) for found in ranked if highest[found.path] < circuit.threshold]
+    spare = [path_name(found.path) for found in ranked if found.worst_removal < circuit.threshold]
     if not spare or not circuit.accepted:
         return [sentence]
     return [sentence, f"Without {listed(spare, last='or')} alone the loss stays below the threshold in every test."]

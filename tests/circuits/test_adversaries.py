@@ -11,9 +11,9 @@ import torch
 
 from bench.hand_made import TASK, backup, copiers, crowd, hub, split_answer, suppressor
 from hopscope.builds.build import Build, build
-from hopscope.circuits import discovery
+from hopscope.circuits import discovery, sufficiency
 from hopscope.circuits.circuit import UNCLAIMED, Completeness
-from hopscope.circuits.completeness import searched
+from hopscope.circuits.completeness import claim_without_proof
 from hopscope.circuits.discovery import Discovery, best_first, discover
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.circuits.exam import Exam, names
@@ -285,10 +285,19 @@ def test_what_stays_undecided_is_told(monkeypatch):
     whole = frozenset([first, second])
     for one in (first, Path(2, 0, "query", "query")):
         suffices.outcomes["live", frozenset([one]), suffices.asked] = OPEN
-    claim = searched(suffices, [whole], True)
+    claim = claim_without_proof(suffices, [whole], True)
     assert claim.claim == "searched" and "minimal up to the threshold: 1 of their parts" in claim.how
     suffices.outcomes = {}
-    assert "up to the threshold" not in searched(suffices, [whole], True).how
+    assert "up to the threshold" not in claim_without_proof(suffices, [whole], True).how
+
+
+def test_more_minimal_sets_than_are_followed_are_not_all(monkeypatch):
+    suffices = Sufficiency(Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None))
+    whole = frozenset(Path(0, 0, f"value[{k}]", f"key[{k}]") for k in range(3))
+    monkeypatch.setattr(suffices, "all_of", lambda sets: [len(units) == 1 for units in sets])
+    assert suffices.parts(whole)[1] and len(suffices.parts(whole)[0]) == 3
+    monkeypatch.setattr(sufficiency, "MANY", 3)
+    assert not suffices.parts(whole)[1]
 
 
 def test_large_circuits_lose_what_three_removals_can_take():
@@ -387,8 +396,9 @@ def test_whoever_was_wrong_once_asks_for_more_before_accepting():
     before = suffices.sequences
     assert suffices.ask("live", [chosen])[0].passed
     assert suffices.sequences - before == 256
-    suffices.doubt([frozenset()])
-    assert suffices.all_of([frozenset()]) == [False]
+    suffices.reject([frozenset()])
+    suffices.reject([])
+    assert suffices.all_of([frozenset()]) == [False] and frozenset() in suffices.rejected
     before = suffices.sequences
     suffices.ask("live", [chosen])
     assert suffices.sequences - before > 256

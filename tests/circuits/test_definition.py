@@ -5,22 +5,30 @@ The kinds are those of a table that a cold reader drew up; the models are of our
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
 from bench.adversaries import adversary
-from bench.definition import CopyFirst, Either
+from bench.definition import CopyFirst, Either, posed
 from bench.hand_made import SHARP, TASK, Maker, copiers
-from hopscope.circuits import discovery
+from hopscope.circuits import certificates, discovery
 from hopscope.circuits.averages import AtAverage, averages
 from hopscope.circuits.circuit import UNCLAIMED, Circuit, Completeness, Found
-from hopscope.circuits.completeness import minimality
+from hopscope.circuits.completeness import minimality, try_every_set
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.circuits.evaluator import AsIs, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import MOST, Exam
-from hopscope.circuits.hypotheses import Hypothesis, previous, role_rules
+from hopscope.circuits.hypotheses import (
+    Hypothesis,
+    after_same_symbol,
+    first_of_fact,
+    previous,
+    role_rules,
+    same_symbol,
+)
 from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.report import Report
 from hopscope.circuits.rules import is_followed
@@ -327,6 +335,47 @@ def test_of_sets_that_differ_in_a_name_the_one_that_names_less_is_kept():
     assert smallest_first(exam, [named, whole]) == [whole]
     other = frozenset([FIRST, SECOND, Path(1, 1, "query", "value[1]")])
     assert smallest_first(exam, [other, whole]) == [whole, other]
+
+
+def test_what_is_proven_is_of_the_smallest_set_and_of_the_rows_that_are_used():
+    """A route that sleeps suffices as well as the route that the model takes; what is given has a path to spare."""
+    made = posed(3, "dormant", 5)
+    [sleeper] = made.truth.asleep
+    exam = Exam(made.model, made.task, Discovery(), lambda _: None)
+    exam.choose_nulls()
+    used = exam.named(made.truth.rows)
+    spare = used | {Path(1, 1, "query", "value[1]")}
+    found, claim = try_every_set(exam, Sufficiency(exam), [spare])
+    assert used in found and any(sleeper in units for units in found) and claim and claim.size == len(used)
+    exam.left_out = {row_of(sleeper)}
+    assert try_every_set(exam, Sufficiency(exam), [spare])[0] == [used]
+
+
+def test_rules_are_made_where_the_batch_is():
+    ground = Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None).data.ground
+    with torch.device("meta"):
+        assert {rule(ground).device.type for rule in (previous, first_of_fact, same_symbol, after_same_symbol)} == {
+            "cpu"
+        }
+
+
+def test_a_path_that_is_worth_nothing_has_no_values_to_supply(monkeypatch):
+    made = copiers(20.0)
+    data = Exam(made.model.eval(), TASK, Discovery(), lambda _: None).selection
+    monkeypatch.setattr(certificates.Intact, "worth_of", lambda self, path: -1e-6)
+    monkeypatch.setattr(certificates.Intact, "loss_of", lambda self, outputs: next(losses))
+    losses = itertools.count()
+    assert all(supply.part != "value" for supply in certificates.certify(data, [FIRST, SECOND]))
+
+
+@pytest.mark.parametrize("own", [-2.0, 0.5])
+def test_of_an_unsolved_model_something_is_told_whatever_the_sign_of_its_loss(own, monkeypatch):
+    """Rows are kept while the loss is hardly higher than the model's own."""
+    exam = Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    exam.own = own
+    monkeypatch.setattr(discovery, "all_minimal", lambda *_: ([], False))
+    discovery.unsolved(exam)
+    assert own < exam.bound <= own + 0.05 * abs(own) + 1e-3
 
 
 @pytest.mark.parametrize(

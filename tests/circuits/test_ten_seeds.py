@@ -18,8 +18,8 @@ ACCEPTED = 9  # trained models that must have a circuit
 
 
 def unneeded(circuit: Circuit) -> list[str]:
-    """Paths of an accepted circuit without which every stated test still passes."""
-    if not circuit.accepted:
+    """Paths of an accepted circuit without which every stated test still passes, though it is not said."""
+    if not circuit.accepted or circuit.minimality == "quasi":
         return []
     losses = {str(found.path): found.removals.values() for found in circuit.paths}
     return [path for path, without in losses.items() if max(without) <= circuit.threshold]

@@ -57,7 +57,7 @@ def test_the_whole_paragraph():
         "The circuit's loss is 0.0024 with every pattern set by hand. With its attention as computed, the loss is "
         "0.0030 with all but its paths null. The full model's loss is 0.0051, and with every head null it is 0.91. "
         "A circuit's loss must stay below 0.05. "
-        "With one path left out (the others as computed, all else null) the loss is 0.86 (L1H0 query→value[1]), "
+        "With one path left out the loss, in the test in which it is greatest, is 0.86 (L1H0 query→value[1]), "
         "0.69 (L0H0 value[1]→key[1]), 0.35 (L0H0 value[2]→key[2]) and 0.11 (L3H0 query→value[2]). "
         "The circuit uses 3 heads in 3 layers, the minimum that theory gives for D = 2."
     )
@@ -123,7 +123,7 @@ def test_the_order_in_which_paths_are_given_does_not_matter():
 def test_one_head_and_one_layer_are_singular():
     words = paragraph(circuit(found("L0H0 query->value[1]")), Retrieval(n_hops=1), 2)
     assert "uses one head in one layer, fewer than the 2 that theory gives as the minimum for D = 1." in words
-    assert "Without L0H0 query→value[1] the loss is 0.50." in words
+    assert "in which it is greatest, is 0.50 (L0H0 query→value[1])." in words
     assert "1 layer" not in words
 
 

@@ -90,7 +90,7 @@ class Hunt:
 
     def tighten(self, share: float) -> None:
         """Search with a share of the threshold; of the accuracy that may be lost, with half of that share (ours)."""
-        self.bound = share * self.threshold
+        self.bound = self.threshold - (1 - share) * abs(self.threshold)
         self.accuracy = self.lossless - share * max(0.0, self.lossless - self.demand) / 2
         self.known: dict[Units, bool] = {}
 
@@ -158,8 +158,6 @@ class Hunt:
         """A set under the threshold from which no single unit can be left out."""
         prefix = ranking[: shortest(ranking, self.passes)]
         chosen = minimal(prefix, self.passes)
-        if not self.passes(chosen):  # units that undo each other mislead a search by halves
-            chosen = frozenset(prefix)
         while (spared := self.spared(chosen, ranking)) is not None:
             chosen -= {spared}
         return chosen

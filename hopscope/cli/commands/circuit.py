@@ -13,6 +13,7 @@ import click
 
 from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
+from hopscope.circuits.report import FEW
 from hopscope.circuits.text_drawing import drawing, wiring
 from hopscope.circuits.words import RULES, remarks
 from hopscope.cli.given import refuse_beside
@@ -221,12 +222,18 @@ def tell(source: Run, found: Investigation) -> None:
     circuit, out = found.circuit, console()
     units = circuit.units
     tell_verdict(circuit.verdict, circuit.reason, drawing(units, out.width))
+    tests = [test for test in TESTS if any(test in one.removals for one in circuit.paths)]
     if circuit.paths:
-        out.print("\nattention  loss without it  path")
+        out.print("\n           loss of the circuit without it")
+        out.print(f"attention  {''.join(f'{TESTS[test]:<14}' for test in tests)}path")
     for one in circuit.paths:
         rule = f" ({one.hypothesis})" if one.hypothesis in RULES else ""
-        out.print(f"{one.strength:9.2f} {one.removal_loss:16.3f}  {one.path}{rule}")
+        without = "".join(f"{one.removals[test]:<14.3f}" for test in tests)
+        out.print(f"{one.strength:9.2f}  {without}{one.path}{rule}")
     tell_losses(circuit.losses, LOSSES)
+    n, about = circuit.losses["model"].n, circuit.protocol
+    out.print(f"\nOn {n} fresh sequences; without a path on {FEW}, or on all if near the threshold.", end=" ")
+    out.print(f"Null {about['null']}, search seed {about['seed']}.")
     out.print("\n" + " ".join(remarks(circuit, source.task, found.least)))
     if stable := found.stability:
         share = f"{stable.agree:.0%} of pairs of {len(stable.seeds)} seeds agree up to listed alternatives"
@@ -252,6 +259,7 @@ def tell_losses(losses: Mapping[str, Loss], words: Mapping[str, str]) -> None:
 
 
 MEASURED = 64  # sequences of the pass that is timed
+TESTS = {"circuit": "by hand", "live": "as computed", "rows": "whole rows", "average": "mean-ablated"}
 LOSSES = {
     "model": "full model",
     "circuit": "every pattern set by hand",
