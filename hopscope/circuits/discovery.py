@@ -10,7 +10,8 @@
    turn (step 6).
 
 If nothing suffices, or if a circuit fails on the report's sequences, the search begins anew with a stricter threshold.
-Rows are chosen on some sequences and paths on others. After a failure the next circuit is judged on new sequences, as long as there are any.
+Rows are chosen on some sequences and paths on others. After a failure the next circuit is judged on new sequences, as
+long as there are any.
 """
 
 from __future__ import annotations
