@@ -27,9 +27,10 @@ STUDIES = ROOT / "hopscope_studies"
 PICTURES = ("*/results/*/*.svg", "*/images/*")
 EVERY = re.compile(r"<!-- every ([a-z.]+) -->")
 FRAMED = "claims-report.html"  # the page of all claims
-#: Where studies stand in the navigation; one that is named nowhere is in the last group.
+#: Where studies stand in the navigation; one that is named nowhere stands under "Others".
 GROUPS = {
-    "Stacked heads": "stacked_heads plateau k_hop two_hop census architectures kv_shift switch_head non_target_heads",
+    "Stacked heads": "stacked_heads plateau k_hop more_hops board two_hop census architectures kv_shift switch_head "
+    "non_target_heads sparse_attention",
     "Induction heads": "induction_formation birth abrupt_learning composition causal_structure noisy_bigram "
     "false_demonstrations h_minus_one_heads multi_token repeated_data language_learning",
     "Real language models": "real_hop retrieval_heads recall_mechanisms overthinking episodic_memory attention_saes "
@@ -45,7 +46,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     titles = {readme.parent.name: title_of(readme.parent) for readme in sorted(STUDIES.glob("*/README.md"))}
     groups = {group: [name for name in names.split() if name in titles] for group, names in GROUPS.items()}
     named = {name for names in groups.values() for name in names}
-    groups[[*groups][-1]] += [name for name in titles if name not in named]
+    if others := [name for name in titles if name not in named]:
+        groups["Others"] = others
     [studies] = [entry["Studies"] for entry in config.nav or () if "Studies" in entry]
     studies += [{group: [{titles[name]: f"{name}.md"} for name in names]} for group, names in groups.items()]
     return config

@@ -27,6 +27,11 @@ def test_it_has_a_docstring_and_an_experiment(study):
     assert [path for path in study.glob("experiments/*.py") if path.stem != "__init__"]
 
 
+def test_with_results_nothing_of_the_skeleton_is_left(study):
+    said = (study / "__init__.py").read_text() + (study / "README.md").read_text()
+    assert not (study / "results").exists() or not re.search(r"Found: Nothing yet|\(A placeholder", said)
+
+
 def test_links_of_its_readme_lead_somewhere(study):
     """Into docs/, or to its own pictures: those links are links of the site, too (docs/study_pages.py)."""
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", (study / "README.md").read_text())

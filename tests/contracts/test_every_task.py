@@ -156,7 +156,7 @@ def test_whoever_knows_all_that_can_be_known_has_solved_it(task):
 
 
 def test_knowing_nothing_costs_chance(task):
-    """The best constant answer scores the first baseline (within sampling error)."""
+    """Outputs of zero score the first baseline (within sampling error): on tokens, all are equally likely."""
     batch = task.sample(512)
     outputs = torch.zeros(*batch.targets.shape[:2], task.d_output)
     if isinstance(task, RegressionTask):  # a few large answers make up much of it
