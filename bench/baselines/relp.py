@@ -61,7 +61,7 @@ def answered(outputs: Float[Tensor, "batch query output"], batch: Batch) -> Floa
     task, targets = batch.task, batch.targets
     if not isinstance(task, TokenTask):
         return (outputs * targets).sum(-1).mean()
-    logits = task.logits(outputs)
+    logits = task.logits(outputs).expand(-1, -1, targets.shape[-1], -1)  # one output may answer whichever hop is asked
     right = logits.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
     return (right - logits.mean(-1))[asked(batch)].mean()
 

@@ -159,6 +159,16 @@ def test_integrated_gradients_add_up(small, lab):
 # RelP ------------------------------------------------------------------------------------------------------------
 
 
+def test_what_relp_starts_from_has_one_output_for_whichever_hop_is_asked():
+    batch = HopK().sample(4)
+    outputs = torch.randn(*batch.targets.shape[:2], batch.task.d_output)
+    which = batch.targets.amax(-1)
+    by_hand = [
+        outputs[row, place, which[row, place]] - outputs[row, place].mean() for row, place in (which >= 0).nonzero()
+    ]
+    torch.testing.assert_close(answered(outputs, batch), torch.stack(by_hand).mean())
+
+
 def test_relp_is_half_of_gradient_times_difference_where_all_else_is_linear():
     """One layer of attention alone, read off linearly: of its only product the pattern gets half."""
     lab = in_double(n_layers=1, layer_norm=False, init="fan_in")
