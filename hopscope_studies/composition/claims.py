@@ -171,11 +171,11 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(pools, "code, run.sh").claim(
         "critical_pool",
         "Between small and large pools there is a critical one, at which the error out of distribution, interpolated "
-        "over the pool's "
-        "logarithm, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the number is the "
-        "geometric mean over seeds).",
+        "over the pool's logarithm, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the "
+        "number is the geometric mean over seeds).",
         critical,
         "critical pool",
+        n=len(critical),
         number="geometric mean",
         above=float(pools.pool.min()),
         also=[bound("critical pool", critical, below=float(pools.pool.max()))],

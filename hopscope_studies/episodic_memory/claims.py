@@ -89,8 +89,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
     yield Evidence(others, CMR, among=ends).claim(
         "other_heads_do_not",
-        f"The {len(others)} heads that do not copy are CMR-like no more often than random curves, of which {floor:.1%} "
-        "are.",
+        f"The {len(others)} heads that do not copy, in {others.run.nunique()} models, are CMR-like no more often than "
+        f"random curves, of which {floor:.1%} are.",
         others.near.astype(float),
         "heads that are CMR-like",
         n=len(others),

@@ -89,7 +89,7 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of ln R, ln D").claim(
         "three_phases",
         "Three phases follow each other, found from the two partial losses: nothing known; the relation known and the "
-        "subject ignored; all known (number: steps that the second lasts).",
+        "subject ignored; all known (number: steps that the second lasts; all seeds have the same facts and start).",
         lasting,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],

@@ -9,20 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.core.seeds import generator
 from hopscope.interventions.parts import Part, silenced
 from hopscope.models.attention.h_minus_one import HMinusOne
 from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import NOT_ASKED, Batch
 
-SEQUENCES = {"quick": 32, "cpu": 1024, "paper": 1024}
-
-
-def asked(task: Any, scale: str) -> Batch:
-    """The same fresh sequences for every model."""
-    batch: Batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
-    return batch
+SEQUENCES = {"quick": 32, "cpu": 1024, "paper": 1024}  # fresh ones that every model is asked
 
 
 @torch.no_grad()

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
-from hopscope.core.seeds import generator
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 
+#: Fresh sequences that every model is asked, by scale.
 SEQUENCES = {"quick": 32, "cpu": 256, "paper": 1000}
-
-
-def asked(task: Any, scale: str) -> Batch:
-    """The same fresh sequences for every model."""
-    batch: Batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
-    return batch
 
 
 @torch.no_grad()

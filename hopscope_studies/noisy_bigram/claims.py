@@ -151,7 +151,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
         "margin",
         at_most=0,
     )
-    start, bare = (chosen(rows, layers, share, theirs, "untrained") for layers, share in (("none", 1.0), ("late", 0.0)))
+    # Before training all models of a seed are one.
+    start, bare = (chosen(rows, part, share, theirs[1:], "untrained") for part, share in (("none", 1.0), ("late", 0.0)))
     yield mean_over(bare, "control")(
         "untrained_stays_untrained",
         "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "

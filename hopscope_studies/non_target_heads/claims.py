@@ -12,7 +12,7 @@ KNOWS = 0.9  # accuracy from which a head has learnt its own task (ours)
 FAR = 0.3  # difference of shares that counts as larger (ours)
 
 
-FEW = 3  # runs that must have learnt their own task for a control to be judged (ours)
+FEW = 3  # seeds that must have learnt both, for a control to be judged (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -50,6 +50,11 @@ def mean(rows: DataFrame) -> str:
     return f"{rows.value.mean():.2f}" if len(rows) else "unknown"
 
 
+def each(rows: DataFrame) -> str:
+    """The number of every seed, in words."""
+    return ", ".join(f"{value:.2f}" for value in rows.sort_values("seed").value) or "unknown"
+
+
 def learnt_claim(table: DataFrame) -> Claim:
     """Whether both heads learn their own tasks."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
@@ -71,25 +76,25 @@ def named_claim(table: DataFrame) -> Claim:
     return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
         "Head `middle` was never trained on sequences tagged `two`. There it names the middle of the chain, from which "
-        f"head `end` goes on (`middle` says the end in {mean(ends)}; of the middles of all chains it prefers the right "
-        f"one in {mean(among)}).",
+        f"head `end` goes on (seed by seed it names the middle in {each(said)} and the end in {each(ends)}; of all "
+        f"chains' middles it prefers the right one in {each(among)}).",
         said.value,
         "share in which it names the middle",
         at_least=0.5,
     )
 
 
-def enough(rows: DataFrame) -> Bound:
-    """Whether enough runs learnt for a control to be judged."""
-    return bound("runs of the control that have learnt their own task", float(rows.run.nunique()), at_least=FEW)
+def enough(compared: Series) -> Bound:
+    """Whether in enough seeds both learnt, so that a control can be judged."""
+    return bound("seeds in which both have learnt their own tasks", float(len(compared)), at_least=FEW)
 
 
 def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     """A head fitted afterwards, heads of unrelated sequences, and whether these controls were trained."""
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
-    own = of(table, "alone", "probe, middle of one")
-    beside, apart = (said - fitted).dropna(), of(table, "alone", "probe among middles")
+    own, beside = of(table, "alone", "probe, middle of one"), (said - fitted).dropna()
+    apart = of(table, "alone", "probe among middles")
     yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
         "A head fitted afterwards, to a trunk that was trained with head `end` alone, prefers the right middle to the "
@@ -98,17 +103,18 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
         beside,
         "difference of shares",
         above=FAR,
-        provided=enough(own),
+        provided=enough(beside),
     )
     other = of(table, "unrelated", "non-target among middles")
+    over = (said - by_seed(table, "unrelated", "non-target among middles")).dropna()
     yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
         "A head trained together with head `end`, but on sequences of other tokens, prefers the right middle less "
         "often (control).",
-        (said - by_seed(table, "unrelated", "non-target among middles")).dropna(),
+        over,
         "difference of shares",
         above=FAR,
-        provided=enough(other),
+        provided=enough(over),
     )
     alone, unrelated = (of(whole, name, "end of two") for name in ("alone", "unrelated"))
     yield Evidence(whole[whole.condition.isin(["alone", "unrelated"])], "control", among=whole).claim(
@@ -138,7 +144,7 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(follows, "ours", among=table).claim(
         "the_other_head_follows_it",
         "If what head `middle` reads in that stream is exchanged for another chain's middle, head `end` names that "
-        f"chain's end (random directions, changed as much: {mean(chance)}).",
+        f"chain's end (seed by seed: {each(follows)}; random directions, changed as much: {mean(chance)}).",
         follows.value,
         "share in which it follows",
         at_least=0.5,

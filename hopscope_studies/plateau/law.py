@@ -115,6 +115,7 @@ def the_law(table: DataFrame) -> Claim:
         "attention at the start.",
         exponents,
         "exponent of that attention",
+        n=learns.seed.nunique(),
         of="median",
         within=around(-1, 0.3),
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -25,14 +27,10 @@ def beside(table: DataFrame, kind: str, start: str = "") -> Series:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """What is known, topic heads, the function, the regression, the last layer, the toys, and controls."""
-    language = table[table.part == "language"]
-    yield from about_knowledge(language)
-    yield from about_topic_heads(language)
-    yield from about_exchange(language)
-    yield from about_function(language)
-    yield from about_regression(language)
-    yield from about_the_last_layer(language)
-    yield from about_toys(language, table[table.part == "toy"])
+    language, toys = table[table.part == "language"], table[table.part == "toy"]
+    parts = (about_knowledge, about_topic_heads, about_exchange, about_function, about_regression, about_the_last_layer)
+    for claim in chain(*(about(language) for about in parts), about_toys(language, toys)):
+        yield replace(claim, n=1, seeds=claim.seeds[:1])  # all seeds ask the same prompts of the same weights
     yield from about_controls(table)
 
 

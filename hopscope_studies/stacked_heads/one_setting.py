@@ -1,6 +1,7 @@
 """Claims on runs that differ in one setting: whether every value can learn, and whether larger ones learn sooner.
 
-A setting that is a number is judged by rank correlation, with a permutation test.
+A setting that is a number is judged by rank correlation, with a permutation test within seeds, because runs of one seed
+share initial weights.
 """
 
 from __future__ import annotations
@@ -57,26 +58,28 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
     hops = [part for _, part in table.groupby("k") if part[column].nunique() > 1]
     never = table.steps.max() * 2.0
     pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
+    seeds = hops[0].seed.to_numpy() if hops else numpy.array([])
     taus = [tau_b(setting.tolist(), learnt.tolist()) for setting, learnt in pairs]
     mean = float(numpy.mean(taus)) if taus else float("nan")
-    chance, contrary = by_chance(pairs, mean, sign), by_chance(pairs, mean, -sign)
+    chance, contrary = by_chance(pairs, seeds, mean, sign), by_chance(pairs, seeds, mean, -sign)
     return Evidence(table, "beyond").claim(
         name,
         f"{sentence} (Mean Kendall's τ of {column} and the step at which a hop was learnt, spread over hops; by chance "
-        f"with probability {chance:.2g}.)",
+        f"with probability {chance:.2g}, by shuffles within seeds.)",
         taus,
         number=mean,
         also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],
     )
 
 
-def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], mean: float, sign: int) -> float:
-    """The share of shuffles over runs with a mean τ as extreme on this side; 1 if there is nothing to shuffle."""
+def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], seeds: numpy.ndarray, mean: float, sign: int) -> float:
+    """The share of shuffles within seeds with a mean τ as extreme on this side; 1 if there is nothing to shuffle."""
     if not pairs or not numpy.isfinite(mean):
         return 1.0
-    random, hits = numpy.random.default_rng(0), 0
+    random, hits, order = numpy.random.default_rng(0), 0, numpy.arange(len(seeds))
     for _ in range(PERMUTATIONS):
-        order = random.permutation(len(pairs[0][0]))  # runs are shuffled, and their hops stay together
+        # Runs are shuffled within their seed, and their hops stay together.
+        order[numpy.argsort(seeds, kind="stable")] = numpy.lexsort((random.random(len(seeds)), seeds))
         shuffled = [tau_b(setting[order].tolist(), learnt.tolist()) for setting, learnt in pairs]
         hits += sign * float(numpy.mean(shuffled)) >= sign * mean - 1e-12
     return (hits + 1) / (PERMUTATIONS + 1)

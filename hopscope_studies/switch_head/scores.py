@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -17,14 +16,8 @@ from hopscope.models.base import Model
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
 
-SEQUENCES = {"quick": 32, "cpu": 512, "paper": 1000}
+SEQUENCES = {"quick": 32, "cpu": 512, "paper": 1000}  # fresh ones that every model is asked
 SHUFFLES = 20  # shuffles of the choices, for the floor
-
-
-def asked(task: Any, scale: str) -> Batch:
-    """The same fresh sequences for every model."""
-    batch: Batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
-    return batch
 
 
 @torch.no_grad()

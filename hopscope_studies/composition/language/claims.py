@@ -39,7 +39,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
     """What copying loses without the induction heads."""
-    evidence = Evidence(table, SONG)
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
          "Cutting the eight highest induction heads costs more accuracy on the second copy than the worst of ten "
@@ -54,10 +53,10 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
          "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sixteens",
          "nats per token"),
     ):  # fmt: skip
-        values = of(table, f"beyond the worst {control}: {measure}", name, "low")
-        yield evidence.claim(id, f"{words}.", values, f"lower end of {what}", n=len(values), above=0)
+        rows = table[(table.kind == f"beyond the worst {control}: {measure}") & (table.name == name)]  # of some seeds
+        yield Evidence(rows, SONG).claim(id, f"{words}.", rows.low, f"lower end of {what}", above=0)
     whole = of(table, "accuracy", "whole")
-    yield evidence.claim(
+    yield Evidence(table, SONG).claim(
         "copying_is_gone",
         "With the eight highest induction heads cut, hardly any token of the second copy is right (whole model: "
         f"{whole.mean():.2f}).",
@@ -87,7 +86,7 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
         above=0,
     )
     shares = (of(table, "lost log_p on plain text", MAIN) / of(table, "lost log_p", MAIN)).dropna()
-    yield evidence.claim(
+    yield Evidence(table[table.kind == "lost log_p on plain text"], SONG).claim(
         "plain_text_is_spared",
         "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs on the "
         f"second copy (measured at {count(len(shares), 'seed')}).",

@@ -13,6 +13,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.core.seeds import generator
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.tables import columns_of
@@ -22,7 +23,7 @@ from hopscope.runs.run import Run
 from hopscope_studies.h_minus_one_heads.cells import GATED, cells, name_of
 from hopscope_studies.h_minus_one_heads.claims import claims as claims
 from hopscope_studies.h_minus_one_heads.figure import figure as figure
-from hopscope_studies.h_minus_one_heads.scores import asked, dropping, gate_means, gate_numbers, losses
+from hopscope_studies.h_minus_one_heads.scores import SEQUENCES, dropping, gate_means, gate_numbers, losses
 from hopscope_studies.h_minus_one_heads.work import MadeByHand
 
 #: Seconds that each scale takes on two cores.
@@ -62,7 +63,8 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 def rows_of(run: Run, scale: str, gated: bool) -> Iterator[dict[str, Any]]:
     """One model: its end, its gates, its course."""
-    batch, end, first = asked(run.task, scale), run.at(run.steps[-1]), run.at(0)
+    batch = run.task.sample(SEQUENCES[scale], generator(0, "asked"))
+    end, first = run.at(run.steps[-1]), run.at(0)
     assert isinstance(end, Transformer) and isinstance(first, Transformer)
     each, by_heart = losses(end, batch), batch.draw["by_heart"][:, 0]
     found: dict[str, Any] = {"parameters": end.n_parameters, "loss": float(each.mean())}

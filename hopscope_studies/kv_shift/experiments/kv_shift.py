@@ -13,6 +13,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.core.seeds import generator
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
@@ -23,7 +24,7 @@ from hopscope.runs.run import Run
 from hopscope_studies.kv_shift.cells import ATTENTION, CELLS, cell, cells
 from hopscope_studies.kv_shift.claims import claims as claims
 from hopscope_studies.kv_shift.figure import figure as figure
-from hopscope_studies.kv_shift.scores import accuracy, asked, blends, with_blends
+from hopscope_studies.kv_shift.scores import SEQUENCES, accuracy, blends, with_blends
 from hopscope_studies.kv_shift.work import LeastDepths
 
 #: Seconds that each scale takes on two cores.
@@ -81,7 +82,8 @@ def name_of(config: Config, scale: str) -> tuple[str, str, int]:
 def rows_of(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
     """One model: its end, its course and its hops."""
     task, end = run.task, run.steps[-1]
-    batch, model, first = asked(task, scale), run.at(end), run.at(0)
+    batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
+    model, first = run.at(end), run.at(0)
     assert isinstance(model, Transformer) and isinstance(first, Transformer)
     found = {"steps": end, "learnt": learnt(run), "accuracy": accuracy(model, batch), "chance": task.chance}
     found |= {"start_accuracy": accuracy(first, batch), "loss": run.rows[-1]["val_loss"], "floor": task.bayes_loss}

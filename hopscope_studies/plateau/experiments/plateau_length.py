@@ -160,6 +160,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             f"{LEEWAY:g}, {words}.",
             powers,
             "power of the length, seed by seed",
+            n=len(powers),
             of="median",
             within=around(power, LEEWAY),
             provided=bound("share of runs that learn x1, by length", learnt, at_least=0.5),

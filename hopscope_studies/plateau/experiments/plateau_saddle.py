@@ -125,7 +125,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         f"token before if its bias starts high enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
-        rows,
+        rows[rows.start == STRONG],
         below=0,
     )
     weak = values[values.index.get_level_values("start") == WEAK]
@@ -135,7 +135,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         f"more than ten times as strong from b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
-        rows,
+        rows[rows.start == STRONG],
         below=-10,
         of="median",
     )

@@ -174,6 +174,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             f"{scale.leeway:g}.",
             powers,
             f"power of the {scale.name}, seed by seed",
+            n=len(powers),
             of="median",
             within=around(scale.power, scale.leeway),
             provided=bound("share of runs that learn the hop, by value", learnt, at_least=0.5),

@@ -201,10 +201,10 @@ def depth_and_width(table: DataFrame) -> Claim:
     return Evidence(asked, "beyond (9.1)", among=table).claim(
         "more_depth_and_width_is_sooner",
         "The first hop is learnt sooner with 16 layers than with 4 and with width 512 than with 128, in pairs of equal "
-        f"order and seed ({wins} of {wins + losses}).",
+        f"order and seed ({wins} of {wins + losses}, of {asked.seed.nunique()} seeds).",
         [wins / (wins + losses)] if wins + losses else [],
         "share of pairs in which it is learnt sooner",
-        n=wins + losses,
+        n=asked.seed.nunique(),
         also=[significant("more pairs sooner", sign_test(wins, wins + losses), sign_test(losses, wins + losses))],
         provided=whole(table, runs),
     )

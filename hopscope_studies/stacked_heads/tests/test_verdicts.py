@@ -68,6 +68,13 @@ def test_a_setting_that_delays_is_told_from_one_that_hastens():
     assert grows_with(settings([100, 200, 300, NAN]), "size", "later", "Larger is later.").number == pytest.approx(1.0)
 
 
+def test_a_setting_is_judged_within_seeds():
+    """One seed of every value: shuffles within seeds change nothing, so the trend may be the seeds'."""
+    slower = settings([100, 200, 300, 400])
+    apart = slower.assign(seed=range(len(slower)))
+    assert grows_with(apart, "size", "later", "Larger is later.").verdict == "undecided"
+
+
 def test_every_setting_needs_a_seed_that_solves():
     table = settings([100, 100])
     assert somebody_solves(table, "size", "All do.").verdict == "holds"

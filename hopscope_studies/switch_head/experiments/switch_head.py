@@ -13,6 +13,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.core.seeds import generator
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
@@ -26,7 +27,7 @@ from hopscope.tasks.base import Batch
 from hopscope_studies.switch_head.cells import cells, name_of
 from hopscope_studies.switch_head.claims import claims as claims
 from hopscope_studies.switch_head.figure import figure as figure
-from hopscope_studies.switch_head.scores import asked, held, knows, specialisation
+from hopscope_studies.switch_head.scores import SEQUENCES, held, knows, specialisation
 from hopscope_studies.switch_head.work import MadeByHand
 
 #: Seconds that each scale takes on two cores.
@@ -68,7 +69,8 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """One model: its end, its hops, its course."""
-    batch, end, first = asked(run.task, scale), run.at(run.steps[-1]), run.at(0)
+    batch = run.task.sample(SEQUENCES[scale], generator(0, "asked"))
+    end, first = run.at(run.steps[-1]), run.at(0)
     assert isinstance(end, Transformer) and isinstance(first, Transformer)
     found: dict[str, Any] = {"steps": run.steps[-1], **layer_counts(end), **knows(end, batch), "guess": run.task.chance}
     found |= {"start_accuracy": knows(first, batch)["accuracy"], "learnt": learnt(run)}
