@@ -1,0 +1,148 @@
+"""Accuracy of small language models by hops and protocol (Musat, section 4, asked in the ways of Greenblatt, 2026).
+
+Greenblatt (github.com/rgreenblatt/multi_hop, write_up.md) finds that filler tokens, and the problem repeated, lift
+large models on two hops and three without a thought in words. Here the five formulations are asked in both ways and
+plainly, always by the likeliest of the acceptable answers. So these protocols differ in the text alone, and all three
+answer each question. Answers after a chain of thought are drawn and judged apart.
+
+Expected, before any of these runs: neither filler tokens nor repetition lift SmolLM2, which does not do two hops at
+all; no protocol gets it above guessing at three hops or more; and its thoughts do not either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Unpack
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.core.intervals import wilson
+from hopscope.core.storage import read_listed
+from hopscope.core.strangers import json_of
+from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.experiments.judging import Claim, Evidence, Limit, bound, sign_test, significant
+from hopscope.experiments.work import Finished
+from hopscope.language.checkpoints import BASE
+from hopscope.language.records import NAME
+from hopscope_studies.stacked_heads.experiments import fig2
+from hopscope_studies.stacked_heads.experiments.fig2 import FORMULATIONS, Asked, draw
+
+#: Seconds that each scale takes on two cores, at the 310 tokens a second of fig2's runs.
+SECONDS = {"quick": 3, "cpu": 640, "long": 1600, "paper": 40000}
+CELL_SECONDS = 150
+
+MODELS = {"quick": ("known:oracle", "known:last_line"), "paper": ("smollm2", "gemma3-270m")}
+DEPTHS = {"quick": (1, 3), "paper": tuple(range(1, 9))}
+COUNT = {"quick": 4, "cpu": 16, "long": 40, "paper": 120}  # questions
+
+FILLED, REPEATED = "filler_tokens(by=log_likelihood, n_numbers=100)", "repeated_problem(by=log_likelihood, n_times=2)"
+DIRECT = ("log_likelihood", FILLED, REPEATED)
+THOUGHT_OVER = ("equations", "kingdoms")
+
+
+def runs(scale: str) -> Iterator[Asked]:
+    """Every formulation with all hops that it has words for, by every protocol."""
+    for model in MODELS.get(scale, ("smollm2",)):
+        for formulation in FORMULATIONS:
+            for hops in worded(formulation, DEPTHS.get(scale, (1, 2, 3, 5, 8))):
+                for protocol in DIRECT:
+                    yield Asked(model, formulation, hops, protocol=protocol, count=COUNT[scale])
+                if scale in ("quick", "paper") and formulation in THOUGHT_OVER and model not in BASE:
+                    yield Asked(model, formulation, hops, "chat", "chain_of_thought", COUNT[scale], max_tokens=256)
+
+
+def worded(formulation: str, depths: tuple[int, ...]) -> tuple[int, ...]:
+    """The depths that a formulation has words for; its own if it has only one."""
+    limited = {"kingdoms": tuple(hops for hops in depths if hops <= 5), "functions": (2,), "relatives": (4,)}
+    return limited.get(formulation, depths)
+
+
+def table(finished: list[Finished], scale: str) -> DataFrame:
+    """The rows of `fig2`, and in the column `right` the numbers of the questions that were answered rightly (JSON)."""
+    return fig2.table(finished, scale).assign(right=[json.dumps(right(one)) for one in finished])
+
+
+def right(one: Finished) -> list[int]:
+    """Which questions were answered rightly; every protocol here asks once."""
+    assert isinstance(one.work, Asked)
+    questions, rule = one.work.questions, one.work.scoring.rule
+    records = map(json_of, read_listed(one.path, NAME).splitlines())
+    judged = [rule.judge(questions.question(said["seed"], said["index"]), [said["said"]]) for said in records]
+    return sorted(answer.index for answer in judged if answer.correct and not answer.run_out)
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """A panel per formulation, a line per model and protocol; the last panel is of chains of thought."""
+    shown = picture(10.0, 6.0)
+    *panels, apart = shown.subplots(2, 3, sharex=True, sharey=True).flat
+    of_direct = table.assign(line=table.model + ", " + table.protocol.str.partition("(")[0].str.replace("_", " "))
+    of_direct = of_direct[table.layout == "code"]
+    for ax, formulation in zip(panels, FORMULATIONS, strict=True):
+        by_hops(ax, of_direct, of_direct[of_direct.formulation == formulation], formulation.replace("_", " "))
+    thought = table.assign(line=table.model + ", " + table.formulation)[table.layout == "chat"]
+    by_hops(apart, thought, thought, "after a chain of thought")
+    if len(thought):
+        apart.legend(fontsize=8)
+    panels[0].set(ylim=(-0.02, 1.02), xlim=(0.5, 8.7), xticks=range(1, 9))
+    shown.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    return shown
+
+
+def by_hops(ax: Axes, every: DataFrame, rows: DataFrame, title: str) -> None:
+    """Accuracy by hops with 95 % intervals (Wilson); a line has the same colour in each panel. Dashes are guessing."""
+    for index, line in enumerate(dict.fromkeys(every.line)):
+        part = rows[rows.line == line].sort_values("hops")
+        draw(ax, [hops + 0.08 * index for hops in part.hops], part, colour(index), line, lines=True)
+    for chance in rows.chance.unique():
+        ax.axhline(chance, color=GREY, lw=1.0, ls="--", zorder=0)
+    ax.set(title=title, xlabel="D, hops", ylabel="accuracy")
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Of each model: what Greenblatt finds of large ones, and whether any protocol gets beyond guessing."""
+    for model in dict.fromkeys(table.model):
+        rows = table[table.model == model]
+        direct, thought = rows[rows.layout == "code"], rows[rows.layout == "chat"]
+        yield lifts(model, direct, "filler_tokens", "With 100 numbers as filler tokens")
+        yield lifts(model, direct, "repeated_problem", "With the problem given twice")
+        said = f"No protocol without thoughts lets {model} answer three hops or more above guessing."
+        yield guessing(direct[direct.hops >= 3], rows, f"three_hops_at_chance_{model}", said, at_most=0)
+        said = f"After a chain of thought {model} answers two hops or more above guessing."
+        yield guessing(thought[thought.hops >= 2], rows, f"thoughts_help_{model}", said, above=0)
+
+
+def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
+    """Whether a protocol lifts accuracy at two hops or more: a sign test over the questions that it changes."""
+    plain, other = (rows[rows.protocol.str.startswith(start)] for start in ("log_likelihood", name))
+    both = plain[plain.hops >= 2].merge(other, on=["formulation", "hops"], suffixes=("", "_other"))
+    pairs = [(set(json_of(a)), set(json_of(b))) for a, b in zip(both.right, both.right_other, strict=True)]
+    won, lost = sum(len(b - a) for a, b in pairs), sum(len(a - b) for a, b in pairs)
+    by_depth = both.groupby("hops")[["correct", "correct_other", "n"]].sum()
+    return Evidence(rows, "beyond (Greenblatt, 2026)").claim(
+        f"{name}_lift_{model}",
+        f"{how}, {model} answers more questions of two hops or more ({won} are won and {lost} lost).",
+        (by_depth.correct_other - by_depth.correct) / by_depth.n,
+        "accuracy gained, by depth",
+        n=int(both.n.sum()),
+        number="mean",
+        also=[significant("won > lost", sign_test(won, won + lost), sign_test(lost, won + lost))],
+    )
+
+
+def guessing(rows: DataFrame, among: DataFrame, name: str, sentence: str, **limit: Unpack[Limit]) -> Claim:
+    """A bound on the interval of each protocol's accuracy, all rows together, less what guessing would get."""
+    pooled = rows.assign(guessed=rows.chance * rows.n).groupby("protocol")[["correct", "n", "guessed"]].sum()
+    low = [wilson(int(correct), int(n))[0] for correct, n in zip(pooled.correct, pooled.n, strict=True)]
+    return Evidence(rows, "beyond (4)", among=among).claim(
+        name,
+        sentence,
+        (pooled.correct - pooled.guessed) / pooled.n,
+        "accuracy less guessing, by protocol",
+        n=int(pooled.n.sum()),
+        number="highest",
+        also=[bound("lower end of the 95 % interval (Wilson) less guessing", low - pooled.guessed / pooled.n, **limit)],
+    )
