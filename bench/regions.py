@@ -5,7 +5,7 @@
 All but a circuit's paths is null, by hand or live. The right answer is proven to be the model's wherever the stream
 before the first layer is in a region: the ball of a radius, in the maximum norm, around the embeddings of a sequence;
 or the embeddings of all sequences that have the same tokens where the query's chain is, and any others elsewhere.
-Bounds are those of `bench.zonotopes`. After Hadad, Katz and Bassan (2026, arXiv 2602.16823), who ask the same of
+Bounds are those of `bench.bounds`. After Hadad, Katz and Bassan (2026, arXiv 2602.16823), who ask the same of
 circuits of vision models. Beside each proven radius stands one at which an attack finds a wrong answer: the true radius
 is between the two.
 """
@@ -14,159 +14,43 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path as Files
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from bench.adversaries import BUILDS, Adversary, adversary
-from bench.definition import KINDS as OF_DEFINITION
-from bench.definition import RMSNorm, posed
-from bench.exhaustive import Trier
+from bench.bounds import Bounds, Change, rivals
+from bench.definition import KINDS as OF_DEFINITION, posed
+from bench.exhaustive import Trier, Units
 from bench.verdicts import table
-from bench.zonotopes import Interval, Zonotope, affine, ball, box, gelu, padded, rms_scale, softmax, weighted
+from bench.zonotopes import Zonotope, ball
 from hopscope.circuits.discovery import discover
-from hopscope.circuits.evaluator import Evaluator, Hard, Kept
+from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.units import Row
 from hopscope.core.environment import code_version
-from hopscope.core.settings import BadInput
-from hopscope.models.attention.softmax import Softmax
 from hopscope.models.base import Model
-from hopscope.models.base_layers import AttentionLayer, LayerNorm
-from hopscope.tasks.base import NOT_ASKED, Batch, VectorTask
+from hopscope.tasks.base import Batch
 
 Embeddings = Float[Tensor, "position d_model"]
-Change = Kept | Hard
+Found = dict[str, Any]  # of one sequence: name, kind, test, proven, attacked, others
 
 SLACK = 1e-6  # margin from which on an answer is proven: rounding, some 1e-12 of the numbers, is not bounded
-SEQUENCES = 4  # of each model
-HALVINGS = 7  # of what is left between a radius that holds and one that does not
-STEPS = 4  # of an attack, at each radius
+SEQUENCES = 2  # of each model
+NEAR = 0.03  # share of a radius up to which it is looked for
+STEPS = 3  # of an attack, at each radius
 SOFTER = (1.0, 0.1)  # factors on scores by which an attack's gradient sees attention that is saturated
 MOST = 100.0  # radius up to which attacks are tried
-EPS = 1e-6  # of RMSNorm
 STREAM = "blocks.0.hook_resid_pre"
-
-
-# Bounds of a model -----------------------------------------------------------------------------------------------
-
-
-class Bounds:
-    """What a model can do on a region of the embeddings of one sequence, under a change of its attention.
-
-    Args:
-        lab: the model, in float64, and the sequence.
-        change: a circuit by hand, or live.
-
-    Raises:
-        BadInput: the model has a norm, a rule of attention or a position code that is not bounded here.
-    """
-
-    def __init__(self, lab: Evaluator, change: Change):
-        self.lab, self.change, self.model = lab, change, lab.model
-        attention = [layer.attn for layer in self.model.layers]
-        if any(isinstance(part, LayerNorm) and not isinstance(part, RMSNorm) for part in self.model.modules()):
-            raise BadInput("of norms RMSNorm alone is bounded here; the model has LayerNorm")
-        if any(type(each.rule) is not Softmax or each.code.turns() for each in attention):
-            raise BadInput("of attention softmax without rotary positions alone is bounded here")
-
-    def margins(self, region: Zonotope) -> Float[Tensor, "rival"]:
-        """By how much the right answer is at least ahead of each other, wherever in the region."""
-        *_, last = self.streams(region)
-        read = normalised(self.model.ln_final, last[:, self.lab.batch.task.query_positions])
-        normals, offsets = rivals(self.lab.batch)
-        sums = torch.einsum("gqo,kqo->gk", affine(read, self.model.W_U, self.model.b_U), normals)
-        return sums[0] - sums[1:].abs().sum(0) + offsets
-
-    def streams(self, region: Zonotope) -> Iterator[Zonotope]:
-        """What holds the stream before each layer, and after the last."""
-        yield region
-        for layer, block in enumerate(self.model.layers):
-            region = self.attended(region, normalised(block.ln1, region), layer, block.attn)
-            if block.mlp is not None:
-                region = transformed(region, normalised(block.ln2, region), block.mlp)
-            yield region
-
-    def attended(self, stream: Zonotope, x: Zonotope, layer: int, attention: AttentionLayer) -> Zonotope:
-        """The stream with what a layer's heads add to it, given what they read."""
-        low, high = self.patterns(x, layer, attention)
-        new, errors = padded(stream, len(x)), []
-        new[0] += attention.b_O
-        for head in range(len(low)):
-            said = attention.W_V[head] @ attention.W_O[head], attention.b_QKV[2, head] @ attention.W_O[head]
-            if said[0].any() or said[1].any():
-                sums, more = weighted((low[head], high[head]), affine(x, *said))
-                new += sums
-                errors.append(more)
-        return torch.cat([new, *errors])
-
-    def patterns(self, x: Zonotope, layer: int, attention: AttentionLayer) -> Interval:
-        """Bounds of a layer's patterns as changed, (head, query, key) each.
-
-        A change leaves an entry as computed, or gives it a share of what computed ones leave. So the changes of the
-        lower bounds and of the upper ones are bounds, one or the other.
-        """
-        heads, n = len(attention.W_Q), x.shape[1]
-        ends = x.new_zeros(1, heads, n, n), x.new_ones(1, heads, n, n)
-        zeros, ones = (self.change.pattern(layer, end, self.lab.ground)[0] for end in ends)
-        computed = (zeros != ones).any(-1)
-        allowed = attention.allowed(self.model.mask[:n, :n], None)
-        for head in computed.any(-1).nonzero()[:, 0].tolist():
-            at = computed[head].nonzero()[:, 0]
-            bounds = softmax(*queries_and_keys(x, at, attention, head), allowed[at])
-            for end, bound in zip(ends, bounds, strict=True):
-                end[0, head, at] = bound
-        changed = [self.change.pattern(layer, end, self.lab.ground)[0].to(x.dtype).clamp(0, 1) for end in ends]
-        return torch.minimum(*changed), torch.maximum(*changed)
-
-
-def queries_and_keys(x: Zonotope, at: Tensor, attention: AttentionLayer, head: int) -> tuple[Zonotope, Zonotope]:
-    """A head's queries at some positions, divided by the root of its width, and its keys at all."""
-    q = affine(x[:, at], attention.W_Q[head], attention.b_QKV[0, head])
-    asked = q.flatten(0, 1).any(0)  # of made heads few dimensions say anything
-    k = affine(x, attention.W_K[head][:, asked], attention.b_QKV[1, head][asked])
-    return q[..., asked] * q.shape[-1] ** -0.5, k
-
-
-def normalised(norm: nn.Module | None, x: Zonotope) -> Zonotope:
-    """What an RMSNorm makes of what it reads; without norm, the same."""
-    if not isinstance(norm, RMSNorm):
-        return x
-    low, high = rms_scale(x, EPS)
-    return torch.cat(weighted((torch.diag(low), torch.diag(high)), x)) * norm.w
-
-
-def transformed(stream: Zonotope, x: Zonotope, mlp: nn.Module) -> Zonotope:
-    """The stream with what an MLP adds to it, given what it reads."""
-    line, error = gelu(affine(x, mlp.W_in, mlp.b_in))
-    return torch.cat([padded(stream, len(x)) + affine(line, mlp.W_out, mlp.b_out), box(error @ mlp.W_out.abs())])
-
-
-def rivals(batch: Batch) -> tuple[Float[Tensor, "rival query output"], Float[Tensor, "rival"]]:
-    """Margins of a sequence's right answers over each other, as normals and offsets of linear functions of outputs.
-
-    Between tokens a margin is the difference of logits. Of vectors the nearest symbol is the answer: it is half the
-    difference of squared distances.
-    """
-    task, found = batch.task, []
-    hops, queries = len(task.hop_names), batch.targets.shape[1]
-    if isinstance(task, VectorTask):
-        symbols, right = task.candidates(batch.draw)[0].double(), task.asked(batch.draw)[0]
-    else:
-        symbols, right = torch.eye(task.d_output // hops).double(), batch.targets[0]
-    for query, hop in (right != NOT_ASKED).nonzero().tolist():
-        answer = symbols[right[query, hop]]
-        others = symbols[torch.arange(len(symbols)) != right[query, hop]]
-        normals = symbols.new_zeros(len(others), queries, hops, symbols.shape[1])
-        normals[:, query, hop] = answer - others
-        found.append((normals.flatten(2), (others.square().sum(-1) - answer.square().sum()) / 2))
-    return torch.cat([normals for normals, _ in found]), torch.cat([offsets for _, offsets in found])
+DRAWN = {**dict.fromkeys(BUILDS, adversary), **dict.fromkeys(OF_DEFINITION, posed)}  # who draws each kind
+COLUMNS = ("proven", "radius", "attacked", "others")
 
 
 # Regions and attacks ---------------------------------------------------------------------------------------------
@@ -256,8 +140,8 @@ def attacked(lab: Evaluator, change: Change, centre: Embeddings) -> float:
 
 def halved(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
     """A number at which something holds, or 0, and a larger one at which it does not, near each other."""
-    low = 0.0
-    for _ in range(HALVINGS):
+    low, least = 0.0, high / 1000
+    while high - low > NEAR * high and high > least:
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
@@ -266,7 +150,7 @@ def halved(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
 # The program -----------------------------------------------------------------------------------------------------
 
 
-def examined(lab: Evaluator, centre: Embeddings, change: Change) -> dict[str, Any]:
+def examined(lab: Evaluator, centre: Embeddings, change: Change) -> Found:
     """Of one sequence: the proven radius (None: no proof even at 0), the attacked one, and whether others are proven.
 
     The last is None where the query's chain is everywhere.
@@ -283,44 +167,40 @@ def examined(lab: Evaluator, centre: Embeddings, change: Change) -> dict[str, An
     return {"proven": radius, "attacked": broken, "others": None if others is None else holds(others)}
 
 
-def changes_of(made: Adversary, units: frozenset, identity: Sequence[str]) -> dict[str, Change]:
+def changes_of(made: Adversary, units: Units, identity: Sequence[str]) -> dict[str, Change]:
     """A circuit by hand and live, with the nulls that the search chose."""
     trier = Trier(made.model, made.task, identity=frozenset(map(Row.parse, identity)))
     return {"by hand": trier.by_hand(units), "live": trier.kept(units)}
 
 
-def proofs(made: Adversary, seed: int) -> list[dict[str, Any]]:
+def proofs(made: Adversary, seed: int) -> list[Found]:
     """What is proven of the circuit that the search finds in a model; nothing if it finds none."""
     circuit = discover(made.model, made.task)
     if circuit.verdict != "circuit":
         return []
-    batch, found = made.task.sample(SEQUENCES, 100 + seed), []
+    batch, found = made.task.sample(SEQUENCES, 100 + seed), list[Found]()
     for test, change in changes_of(made, circuit.units, circuit.protocol["identity"]).items():
-        for row in range(SEQUENCES):
-            about = {"name": made.name, "kind": made.kind, "test": test, "sequence": row}
-            found.append(about | examined(*laboratory(made.model, batch, row), change))
+        labs = [laboratory(made.model, batch, row) for row in range(SEQUENCES)]
+        found += [{"name": made.name, "kind": made.kind, "test": test} | examined(*lab, change) for lab in labs]
     return found
 
 
-def by_kind(found: Sequence[dict[str, Any]]) -> str:
-    """Medians over the sequences of each kind of model."""
+def by_kind(found: Sequence[Found]) -> str:
+    """Of each kind of model how many sequences are proven, and medians over these."""
     rows = []
     for kind in dict.fromkeys(one["kind"] for one in found):
-        row = [kind, str(len({one["name"] for one in found if one["kind"] == kind}))]
-        for test in ("by hand", "live"):
-            some = [one for one in found if (one["kind"], one["test"]) == (kind, test)]
-            held = [one for one in some if one["proven"]]
-            row.append(f"{len(held)} of {len(some)}")
-            row += [f"{statistics.median(one[name] for one in held):.3f}" if held else "–" for name in RADII]
-            others = [one["others"] for one in some if one["others"] is not None]
-            row.append(f"{sum(others)} of {len(others)}" if others else "–")
-        rows.append(row)
-    columns = ("proven", "radius", "attacked", "others")
-    names = (f"{test}: {column}" for test in ("by hand", "live") for column in columns)
-    return table(("kind", "models", *names), rows)
+        here = [one for one in found if one["kind"] == kind]
+        cells = [told([one for one in here if one["test"] == test]) for test in ("by hand", "live")]
+        rows.append([kind, str(len({one["name"] for one in here})), *cells[0], *cells[1]])
+    return table(("kind", "models", *(f"{test}: {name}" for test in ("by hand", "live") for name in COLUMNS)), rows)
 
 
-RADII = ("proven", "attacked")
+def told(some: Sequence[Found]) -> list[str]:
+    """Cells of the table, for one kind and test."""
+    held = [one for one in some if one["proven"]]
+    others = [one["others"] for one in some if one["others"] is not None]
+    radii = [f"{statistics.median(one[name] for one in held):.2g}" if held else "–" for name in ("proven", "attacked")]
+    return [f"{len(held)} of {len(some)}", *radii, f"{sum(others)} of {len(others)}" if others else "–"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -330,16 +210,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE", help="also write everything here")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    began, found = time.process_time(), []
-    for number in range(options.each):
-        for made in (f(options.seed, kind, number) for f, kinds in DRAWN for kind in kinds):
-            found += (new := proofs(made, options.seed))
-            radii = [f"{one['test']} {one['proven']} < {one['attacked']}" for one in new]
-            print(f"{made.name}: {'; '.join(radii) or 'no circuit'}", flush=True)
-    print(by_kind(found))
-
-
-DRAWN = ((adversary, BUILDS), (posed, OF_DEFINITION))
+    began, found, without = time.process_time(), list[Found](), list[str]()
+    for number, kind in itertools.product(range(options.each), DRAWN):
+        made = DRAWN[kind](options.seed, kind, number)
+        new = proofs(made, options.seed)
+        found += new
+        without += [] if new else [made.name]
+        radii = (f"{one['test']} {one['proven']} of {one['attacked']}" for one in new)
+        print(f"{made.name}: {', '.join(radii) or 'no circuit'}", flush=True)
+        if options.json:
+            about = {"hopscope": code_version(), "seed": options.seed, "each": options.each}
+            about |= {"seconds": round(time.process_time() - began), "without a circuit": without}
+            Files(options.json).write_text(json.dumps(about | {"sequences": found}, separators=(",", ":")) + "\n")
+    print(f"\n{by_kind(found)}")
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def softmax(q: Zonotope, k: Zonotope, allowed: Float[Tensor, "query key"]) -> In
         gap = centre - centre[:, key, None].masked_fill(~seen[:, None], 0.0)
         error = (linear - linear[..., key, None]).abs().sum(0) + squares + squares[:, key, None]
         error[:, key] = 0.0
-        low[:, key] = seen / (gap + error).exp().sum(-1)
-        high[:, key] = seen / (gap - error).exp().sum(-1)
+        low[:, key] = torch.where(seen, 1 / (gap + error).exp().sum(-1), 0.0)
+        high[:, key] = torch.where(seen, 1 / (gap - error).exp().sum(-1), 0.0)
     return low, high
 
 
