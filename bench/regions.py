@@ -4,7 +4,7 @@
 
 All but a circuit's paths is null, by hand or live. The right answer is proven to be the model's wherever the stream
 before the first layer is in a region: the ball of a radius, in the maximum norm, around the embeddings of a sequence;
-or the embeddings of all sequences that have the same tokens where the query's chain is, and any others elsewhere.
+or the embeddings of all sequences that have the same tokens in the chains that are asked, and any others elsewhere.
 Bounds are those of `bench.bounds`. After Hadad, Katz and Bassan (2026, arXiv 2602.16823), who ask the same of
 circuits of vision models. Beside each proven radius stands one at which an attack finds a wrong answer: the true radius
 is between the two.
@@ -38,6 +38,7 @@ from hopscope.circuits.units import Row
 from hopscope.core.environment import code_version
 from hopscope.models.base import Model
 from hopscope.tasks.base import Batch
+from hopscope.tasks.induction import Induction
 
 Embeddings = Float[Tensor, "position d_model"]
 Found = dict[str, Any]  # of one sequence: name, kind, test, proven, attacked, others
@@ -66,9 +67,9 @@ def laboratory(model: Model, batch: Batch, row: int) -> tuple[Evaluator, Embeddi
 
 
 def fillings(lab: Evaluator, centre: Embeddings) -> Zonotope | None:
-    """All sequences that differ from one where the query's chain is not; None if it is everywhere.
+    """All sequences that differ from one where none of its chains is; None if they are everywhere.
 
-    There any tokens may stand that are not in the chain: sums of their embeddings, with weights between 0 and 1.
+    There any tokens may stand that are in no chain: sums of their embeddings, with weights between 0 and 1.
     """
     tokens, model = lab.batch.inputs[0], lab.model
     chain = (lab.ground.roles.chain[0] >= 0).any(0)
@@ -81,6 +82,31 @@ def fillings(lab: Evaluator, centre: Embeddings) -> Zonotope | None:
         region.append(centre.new_zeros(len(others), *centre.shape))
         region[-1][:, position] = halves
     return torch.cat(region)
+
+
+def every_chain(task: Induction) -> Batch:
+    """A sequence for every place, token and answer that induction can ask: all its sequences are fillings of these."""
+    tokens, places = [], []
+    for place, pair in itertools.product(range(task.length - 1), itertools.permutations(range(task.d_vocab), 2)):
+        others = [token for token in range(task.d_vocab) if token not in pair][: task.length - 2]
+        tokens.append([*others[:place], *pair, *others[place:]])
+        places.append([place])
+    return Batch(task, {"tokens": torch.tensor(tokens), "place": torch.tensor(places)})
+
+
+def chains_proven(model: Model, task: Induction, change: Change) -> tuple[int, int]:
+    """Of how many chains all fillings are proven, and how many there are; if all, every sequence of the task is."""
+    batch, proven = every_chain(task), 0
+    for row in range(len(batch)):
+        lab, centre = laboratory(model, batch, row)
+        region = fillings(lab, centre)
+        proven += right(Bounds(lab, change), ball(centre, 0.0) if region is None else region)
+    return proven, len(batch)
+
+
+def right(bounds: Bounds, region: Zonotope) -> bool:
+    """Whether the right answer is proven all over a region."""
+    return bool((bounds.margins(region) >= SLACK).all())
 
 
 def margins_at(lab: Evaluator, change: Change, stream: Embeddings, softer: float = 1.0) -> Float[Tensor, "rival"]:
@@ -153,18 +179,14 @@ def halved(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
 def examined(lab: Evaluator, centre: Embeddings, change: Change) -> Found:
     """Of one sequence: the proven radius (None: no proof even at 0), the attacked one, and whether others are proven.
 
-    The last is None where the query's chain is everywhere.
+    The last is None where chains are everywhere.
     """
     bounds, others = Bounds(lab, change), fillings(lab, centre)
-
-    def holds(region: Zonotope) -> bool:
-        return bool((bounds.margins(region) >= SLACK).all())
-
-    if not holds(ball(centre, 0.0)):
+    if not right(bounds, ball(centre, 0.0)):
         return {"proven": None, "attacked": None, "others": None}
     broken = attacked(lab, change, centre)
-    radius, _ = halved(lambda radius: holds(ball(centre, radius)), broken)
-    return {"proven": radius, "attacked": broken, "others": None if others is None else holds(others)}
+    radius, _ = halved(lambda radius: right(bounds, ball(centre, radius)), broken)
+    return {"proven": radius, "attacked": broken, "others": None if others is None else right(bounds, others)}
 
 
 def changes_of(made: Adversary, units: Units, identity: Sequence[str]) -> dict[str, Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -14,12 +15,13 @@ from bench.adversaries import BUILDS, adversary
 from bench.bounds import Bounds, rivals
 from bench.definition import KINDS, CopyFirst, RMSNorm, posed
 from bench.hand_made import Maker, copiers
-from bench.regions import DRAWN, SLACK, STREAM, by_kind, examined, fillings, laboratory, main
+from bench.regions import DRAWN, SLACK, STREAM, by_kind, chains_proven, examined, fillings, laboratory, main
 from bench.zonotopes import CURVATURE, affine, ball, gelu, rms_scale, softmax, spread, weighted
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
+from hopscope.tasks.base import Batch
 from hopscope.tasks.induction import Induction
 
 #: Without and with MLPs, of tokens and of vectors, normalised, with relations for roles.
@@ -77,11 +79,12 @@ def points(region):
 
 
 def test_linear_maps_are_exact(region, points):
+    """All points are in, and the ends of every number's interval are reached where its generators all pull one way."""
     weight, bias = torch.randn(3, 4).double(), torch.randn(4).double()
     mapped = affine(region, weight, bias)
     assert all(within(point @ weight + bias, mapped) for point in points)
-    reached = (region[0] + region[1:].abs().sum(0) * 0 + region[1:, 0, 0].sign() @ region[1:].flatten(1)[:, :1]).max()
-    assert torch.isclose(spread(region)[0, 0], region[1:, 0, 0].abs().sum()) and math.isfinite(float(reached))
+    ends = region[0] + torch.einsum("g,gpd->pd", mapped[1:, 0, 2].sign(), region[1:])
+    assert torch.isclose((ends @ weight + bias)[0, 2], mapped[0, 0, 2] + spread(mapped)[0, 2])
 
 
 def test_weights_in_intervals(region, points):
@@ -234,13 +237,28 @@ def test_all_fillings_are_in_their_region_and_right():
         assert bool((margins(lab, run(lab, change, stream)[0]) >= least - 1e-9).all())
 
 
-def test_one_token_that_may_stand_anywhere_is_refuted_where_it_matters():
-    """The suppressor of the hand-made models answers from where the query's own token stands: none is left out."""
+def test_fillings_leave_all_chains_as_they_are():
     made = adversary(0, "two_hop", 0)
     lab, centre = laboratory(made.model, made.task.sample(1, 3), 0)
-    region = fillings(lab, centre)
-    chain = (lab.ground.roles.chain[0] >= 0).any(0)
-    assert bool((region[1:, chain] == 0).all()) and bool((region[1:, ~chain] != 0).any())
+    region, chain = fillings(lab, centre), (lab.ground.roles.chain[0] >= 0).any(0)
+    assert torch.equal(region[0, chain], centre[chain]) and bool((region[1:, chain] == 0).all())
+    assert int((~chain).sum()) == 2 and bool((region[1:, ~chain] != 0).any(-1).any(0).all())  # a pair in no chain
+
+
+def test_every_sequence_of_a_small_task_is_proven_and_right():
+    """All sixty chains are proven, and all 360 sequences of them are right; without the first layer's path neither."""
+    task = Induction(length=4, d_vocab=5)
+    made = Maker(2, 1, {"before": 5}, task=task)
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
+    made.head(1, 0, [made.same("token", "before"), made.not_first()], [made.move("token", "out", 20.0)])
+    every = [(order, place) for order in itertools.permutations(range(5), 4) for place in range(3)]
+    tokens, places = torch.tensor([order for order, _ in every]), torch.tensor([[place] for _, place in every])
+    evaluator = Evaluator(made.model, Batch(task, {"tokens": tokens, "place": places}))
+    for units, all_right in (({JOIN, READ}, True), ({READ}, False)):
+        change = Kept(frozenset(units))
+        assert chains_proven(made.model, task, change) == (60, 60) or not all_right
+        assert bool(evaluator.hits_of(evaluator.outputs([change])[0]).all()) == all_right
+    assert chains_proven(made.model, task, Kept(frozenset([READ])))[0] < 60
 
 
 def test_layer_norm_is_refused():
