@@ -1,6 +1,7 @@
 """Proofs that circuits of hand-built models suffice on whole regions of embeddings, not on samples alone.
 
     python -m bench.regions --each 5 --seed 0 --json bench/regions.json
+    python -m bench.regions --every 0/induction/1                          (every sequence of one model's task)
 
 All but a circuit's paths is null, by hand or live. The right answer is proven to be the model's wherever the stream
 before the first layer is in a region: the ball of a radius, in the maximum norm, around the embeddings of a sequence;
@@ -29,9 +30,10 @@ from torch import Tensor
 from bench.adversaries import BUILDS, Adversary, adversary
 from bench.bounds import Bounds, Change, rivals
 from bench.definition import KINDS as OF_DEFINITION, posed
-from bench.exhaustive import Trier, Units
+from bench.exhaustive import Trier
 from bench.verdicts import table
 from bench.zonotopes import Zonotope, ball
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.units import Row
@@ -189,10 +191,10 @@ def examined(lab: Evaluator, centre: Embeddings, change: Change) -> Found:
     return {"proven": radius, "attacked": broken, "others": None if others is None else right(bounds, others)}
 
 
-def changes_of(made: Adversary, units: Units, identity: Sequence[str]) -> dict[str, Change]:
+def changes_of(made: Adversary, circuit: Circuit) -> dict[str, Change]:
     """A circuit by hand and live, with the nulls that the search chose."""
-    trier = Trier(made.model, made.task, identity=frozenset(map(Row.parse, identity)))
-    return {"by hand": trier.by_hand(units), "live": trier.kept(units)}
+    trier = Trier(made.model, made.task, identity=frozenset(map(Row.parse, circuit.protocol["identity"])))
+    return {"by hand": trier.by_hand(circuit.units), "live": trier.kept(circuit.units)}
 
 
 def proofs(made: Adversary, seed: int) -> list[Found]:
@@ -201,7 +203,7 @@ def proofs(made: Adversary, seed: int) -> list[Found]:
     if circuit.verdict != "circuit":
         return []
     batch, found = made.task.sample(SEQUENCES, 100 + seed), list[Found]()
-    for test, change in changes_of(made, circuit.units, circuit.protocol["identity"]).items():
+    for test, change in changes_of(made, circuit).items():
         labs = [laboratory(made.model, batch, row) for row in range(SEQUENCES)]
         found += [{"name": made.name, "kind": made.kind, "test": test} | examined(*lab, change) for lab in labs]
     return found
@@ -230,8 +232,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--each", type=int, default=5, help="models of each kind (5)")
     parser.add_argument("--seed", type=int, default=0, help="of everything (0)")
     parser.add_argument("--json", metavar="FILE", help="also write everything here")
+    parser.add_argument("--every", metavar="NAME", help="instead, all chains of a model of induction, live")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    if options.every:
+        seed, kind, number = options.every.split("/")
+        made = DRAWN[kind](int(seed), kind, int(number))
+        live = changes_of(made, discover(made.model, made.task))["live"]
+        print("{} of {} chains are proven with all their fillings".format(*chains_proven(made.model, made.task, live)))
+        return
     began, found, without = time.process_time(), list[Found](), list[str]()
     for number, kind in itertools.product(range(options.each), DRAWN):
         made = DRAWN[kind](options.seed, kind, number)

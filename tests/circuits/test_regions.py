@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bench.adversaries import BUILDS, adversary
+from bench.adversaries import BUILDS, Adversary, adversary
 from bench.bounds import Bounds, rivals
 from bench.definition import KINDS, CopyFirst, RMSNorm, posed
 from bench.hand_made import Maker, copiers
@@ -245,20 +245,32 @@ def test_fillings_leave_all_chains_as_they_are():
     assert int((~chain).sum()) == 2 and bool((region[1:, ~chain] != 0).any(-1).any(0).all())  # a pair in no chain
 
 
-def test_every_sequence_of_a_small_task_is_proven_and_right():
-    """All sixty chains are proven, and all 360 sequences of them are right; without the first layer's path neither."""
-    task = Induction(length=4, d_vocab=5)
-    made = Maker(2, 1, {"before": 5}, task=task)
+@pytest.fixture
+def small():
+    """The textbook's two layers for a task of 360 sequences."""
+    made = Maker(2, 1, {"before": 5}, task=Induction(length=4, d_vocab=5))
     made.head(0, 0, [made.previous()], [made.move("token", "before")])
     made.head(1, 0, [made.same("token", "before"), made.not_first()], [made.move("token", "out", 20.0)])
+    return made
+
+
+def test_every_sequence_of_a_small_task_is_proven_and_right(small):
+    """All sixty chains are proven, and all 360 sequences of them are right; without the first layer's path neither."""
     every = [(order, place) for order in itertools.permutations(range(5), 4) for place in range(3)]
     tokens, places = torch.tensor([order for order, _ in every]), torch.tensor([[place] for _, place in every])
-    evaluator = Evaluator(made.model, Batch(task, {"tokens": tokens, "place": places}))
+    evaluator = Evaluator(small.model, Batch(small.task, {"tokens": tokens, "place": places}))
     for units, all_right in (({JOIN, READ}, True), ({READ}, False)):
         change = Kept(frozenset(units))
-        assert chains_proven(made.model, task, change) == (60, 60) or not all_right
+        proven, chains = chains_proven(small.model, small.task, change)
+        assert chains == 60 and (proven == 60) == all_right
         assert bool(evaluator.hits_of(evaluator.outputs([change])[0]).all()) == all_right
-    assert chains_proven(made.model, task, Kept(frozenset([READ])))[0] < 60
+
+
+def test_one_command_proves_every_sequence_of_a_task(small, monkeypatch, capsys):
+    made = Adversary("0/small/1", "small", small.model.eval(), small.task, 2)
+    monkeypatch.setattr("bench.regions.DRAWN", {"small": lambda *name: made if name == (0, "small", 1) else None})
+    main(["--every", "0/small/1"])
+    assert capsys.readouterr().out == "60 of 60 chains are proven with all their fillings\n"
 
 
 def test_layer_norm_is_refused():
