@@ -15,7 +15,7 @@ from bench.adversaries import BUILDS, Adversary, adversary
 from bench.bounds import Bounds, rivals
 from bench.definition import KINDS, CopyFirst, RMSNorm, posed
 from bench.hand_made import Maker, copiers
-from bench.regions import DRAWN, SLACK, STREAM, by_kind, chains_proven, examined, fillings, laboratory, main
+from bench.regions import DRAWN, SLACK, STREAM, asked, by_kind, chains_proven, examined, fillings, laboratory, main
 from bench.zonotopes import CURVATURE, affine, ball, gelu, rms_scale, softmax, spread, weighted
 from hopscope.circuits.evaluator import Evaluator, Hard, Kept
 from hopscope.core.settings import BadInput
@@ -289,6 +289,13 @@ def test_kinds_are_those_of_both_benchmarks():
 # The program -----------------------------------------------------------------------------------------------------
 
 
+def test_sequences_that_ask_nothing_are_left_out():
+    """Of triggers some sequences repeat none."""
+    batch = adversary(0, "trigger_bigrams", 2).task.sample(20, 1)
+    assert 0 < len(asked(batch)) < 20 and all((batch.targets[row] >= 0).any() for row in asked(batch))
+    assert len(asked(adversary(0, "retrieval", 0).task.sample(20, 1))) == 20
+
+
 def test_the_table_tells_medians_of_what_is_proven():
     one = {"name": "0/a/0", "kind": "a", "test": "by hand", "proven": 0.1, "attacked": 0.2, "others": True}
     more = [one | {"name": "0/a/1", "proven": 0.3, "others": False}, one | {"proven": None, "others": None}]
@@ -304,5 +311,5 @@ def test_one_command_proves_and_writes(monkeypatch, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("3/two tasks/0: by hand 0.") and lines[1] == "3/two tasks/1: no circuit"
     written = json.loads((tmp_path / "r.json").read_text())
-    assert written["without a circuit"] == ["3/two tasks/1"] and len(written["sequences"]) == 4
+    assert written["no circuit"] == ["3/two tasks/1"] and len(written["sequences"]) == 4
     assert all(0 < one["proven"] < one["attacked"] for one in written["sequences"])
