@@ -24,7 +24,6 @@ from hopscope.experiments.curves import LEARNT, endings_of
 from hopscope.experiments.judging import Claim, Evidence, around
 from hopscope.experiments.tables import rows_of
 from hopscope.experiments.variants import TINY_TRAINING
-from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth
 
@@ -83,13 +82,11 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 @torch.no_grad()
 def accuracies(run: Run) -> Iterator[dict[str, Any]]:
     """Each hop's share of right answers on fresh sequences: as in training, and unlike them."""
-    assert isinstance(run.model, Transformer)
     shares = {}
     for name, change in {"trained": {}, **UNLIKE}.items():
         posed = run.task.but(**change)
         batch = posed.sample(SEQUENCES, generator(0, "report"))
-        model = run.model.looped(1, n_positions=posed.n_positions)
-        right = posed.correct(model(batch.inputs, at=posed.query_positions), batch)
+        right = posed.correct(run.model(batch.inputs, at=posed.query_positions), batch)
         shares[name] = right.float().mean(0).tolist()
     for index, hop in enumerate(run.task.hop_names):
         yield {"hop": hop, **{name: share[index] for name, share in shares.items()}}
