@@ -32,7 +32,7 @@ def test_what_is_asked_changes_no_sequence():
 
 
 def test_accuracies_are_those_of_the_sequences_that_their_names_say():
-    """A model that puts out 0 names the smallest symbol, which is seldom right; it sees three chains where they are said."""
+    """A model that puts out 0 names the smallest symbol, which is seldom right."""
     seen = []
 
     def model(inputs, at):
