@@ -105,8 +105,8 @@ def learnt(run: Run) -> float:
 
 def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
     """The mean loss of every hop over the last 100 steps, and the loss of a guess."""
-    for row in endings_of([run])[["hop", "k", "loss"]].to_dict("records"):
-        yield {"kind": "hop", **row, "chance": guess(run.task.baselines)}
+    for hop, k, loss in endings_of([run])[["hop", "k", "loss"]].itertuples(index=False):
+        yield {"kind": "hop", "hop": hop, "k": k, "loss": loss, "chance": guess(run.task.baselines)}
 
 
 def guess(baselines: dict[str, float]) -> float:
