@@ -112,10 +112,8 @@ class Row:
         See docs/theory.md. 0 if it has learnt no hop.
         """
         hops = hops_learnt(self.hop_losses)
-        mask, heads = (
-            "causal" if self.architecture.causal else "none",
-            "one" if self.architecture.n_heads == 1 else "many",
-        )
+        mask = "causal" if self.architecture.causal else "none"
+        heads = "one" if self.architecture.n_heads == 1 else "many"
         return minimum_depth(hops, mask, heads, self.task.order).min_layers if hops else 0  # type: ignore[arg-type]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import torch
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.theory.markov.chains import dirichlet, stationary
 from hopscope.theory.markov.graphs import GRAPHS, Graph, information
 from hopscope_studies.causal_structure.constructions import WAYS, constructed
@@ -21,10 +18,10 @@ from hopscope_studies.causal_structure.tasks.causal_sequences import CausalSeque
 
 
 @dataclass(frozen=True)
-class Information(Work):
+class Information(Report):
     """Whether the parent is the earlier position with the most mean χ² information, computed without any sequence."""
 
-    label: ClassVar[str] = "causal_information"
+    label, file = "causal_information", "numbers.json"
 
     d_vocab: int = setting(3, "number of states", low=2)
     length: int = setting(12, "number of positions", low=3)
@@ -33,27 +30,27 @@ class Information(Work):
     matrices: int = setting(1024, "matrices over which information is averaged", low=1)
     seed: int = setting(0, "of graph and matrices", low=0)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> dict[str, Any]:
         graph = Graph(GRAPHS[self.graph](self.length, self.seed))
         size = (self.matrices, self.d_vocab, self.d_vocab)
         rows = dirichlet(self.concentration, size, generator(self.seed, "information"))
         mean = information(rows, graph, stationary(rows)).mean(0)
         right = [int(mean[child, :child].argmax()) == graph.parents[child][0] for child in graph.children]
-        write_json(folder / "numbers.json", {"parents found": sum(right) / len(right), "children": len(right)})
+        return {"parents found": sum(right) / len(right), "children": len(right)}
 
 
 @dataclass(frozen=True)
-class Construction(Work):
+class Construction(Report):
     """A hand-set transformer, measured as trained ones are: the positive control."""
 
-    label: ClassVar[str] = "causal_construction"
+    label, file = "causal_construction", "numbers.json"
 
     way: str = setting(WAYS[0], "where the graph is stored", choices=WAYS)
     d_vocab: int = setting(3, "number of states", low=2)
     length: int = setting(12, "number of positions", low=3)
     seed: int = setting(0, "of the graph and of the sequences", low=0)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> dict[str, Any]:
         task = CausalSequences(d_vocab=self.d_vocab, length=self.length, graph_seed=self.seed)
         with torch.no_grad():
-            write_json(folder / "numbers.json", at_the_end(constructed(task, self.way), task, self.seed))
+            return at_the_end(constructed(task, self.way), task, self.seed)

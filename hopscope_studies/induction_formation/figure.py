@@ -53,8 +53,7 @@ def draw_losses(ax: Axes, table: DataFrame, names: list[str]) -> None:
     """A faint line per run, the median over seeds, and what guessing costs."""
     for index, name in enumerate(names):
         rows = values(table, name, "loss", "validation")
-        for _, run in rows.groupby("run"):
-            ax.plot(run.step, run.value, color=colour(index), lw=0.5, alpha=0.35)
+        run_lines(ax, rows, color=colour(index), label="_", lw=0.5, alpha=0.35)
         middle = rows.groupby("step").value.agg(["median", "count"])
         whole = middle[middle["count"] == middle["count"].max()] if len(middle) else middle
         ax.plot(whole.index, whole["median"], color=colour(index), lw=1.6, label=name)

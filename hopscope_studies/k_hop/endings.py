@@ -54,6 +54,33 @@ def over_runs(
     return evidence.claim(name, sentence, values, what, **{"n": len(values), "number": "median", **more})
 
 
+def alone(rows: DataFrame, sentence: str) -> Claim:
+    """The claim that three hops or more are not learnt from them alone; the sentence has a place for their numbers."""
+    hard = rows[rows.task_k >= 3]
+    return over_runs(
+        "k_hops_alone_stay_at_chance",
+        sentence.format(listed(hard.task_k)),
+        hard.loss,
+        "final loss over ln N",
+        rows,
+        above=CHANCE,
+    )
+
+
+def in_order(rows: DataFrame, sentence: str, source: str = "ours") -> Claim:
+    """The claim that hops are learnt in order where the curriculum does not force it; the sentence counts pairs."""
+    between = waits(rows)
+    return over_runs(
+        "hops_in_order",
+        sentence.format(len(between)),
+        between,
+        "number of steps from one number of hops to the next",
+        rows,
+        source=source,
+        above=0,
+    )
+
+
 def listed(numbers: Series) -> str:
     """The numbers in order, each once: `2, 3, 4`."""
     return ", ".join(str(number) for number in sorted(set(numbers)))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 from hopscope.theory.depth import MASKS, chain_of
 from hopscope.theory.shifted import closed_form, layers_needed, sheet_depth, solvable
 
@@ -20,18 +18,19 @@ CROWDS = (2, 4, 8)  # chains of a sheet
 
 
 @dataclass(frozen=True)
-class LeastDepths(Work):
+class LeastDepths(Report):
     """Minimum depths by formula, by letting all positions attend to all, and by a search of one head's schedules."""
 
-    label: ClassVar[str] = "kv_shift_depths"
+    label, file = "kv_shift_depths", "numbers.json"
 
     deepest: int = setting(32, "most hops for which everyone attends to everyone", low=1, high=64)
     searched: int = setting(5, "most hops for which all schedules are searched; 2 fewer without a mask", low=1, high=6)
     sheets: int = setting(60, "whole sheets drawn for each number of chains and of hops, to 5", low=1)
     seed: int = setting(0, "of the sheets", low=0)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        write_json(folder / "numbers.json", [*self.depths(), *self.on_sheets()])
+    def report(self) -> Any:
+        """Rows of chains, then of sheets."""
+        return [*self.depths(), *self.on_sheets()]
 
     def depths(self) -> Iterator[dict[str, Any]]:
         """Rows by mask, order and hops; `search` is left out where no schedule was searched."""

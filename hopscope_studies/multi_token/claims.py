@@ -9,6 +9,7 @@ from statistics import median
 from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
+from hopscope.experiments.long_table import ratio
 from hopscope.experiments.values import span
 
 NO_MATTER = 1.25  # times within this factor count as equal (ours)
@@ -78,8 +79,7 @@ def times(table: DataFrame, problem: str, asked: str, name: str) -> dict[int, fl
 
 def ratios(one: dict[int, float], other: dict[int, float]) -> list[float]:
     """The ratio of two times, seed by seed; NaN if neither was learnt."""
-    both = [(one[seed], other[seed]) for seed in sorted(one.keys() & other.keys())]
-    return [math.nan if math.isinf(a) and math.isinf(b) else math.inf if math.isinf(a) else a / b for a, b in both]
+    return [ratio(one[seed], other[seed]) for seed in sorted(one.keys() & other.keys())]
 
 
 def signs(values: list[float]) -> tuple[float, float]:

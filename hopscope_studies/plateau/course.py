@@ -10,11 +10,8 @@ import pandas
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.curves import crossing, hop_curves_of
+from hopscope.experiments.curves import endings_of, hop_curves_of
 from hopscope.runs.run import Run
-
-#: A hop is learnt below this share of the loss of a guess that knows the step but not the chain: 0.5 at N = 4 (7.2).
-LEARNT = 2 / 3
 
 
 def courses_of(
@@ -30,8 +27,7 @@ def courses_of(
     curves = hop_curves_of(runs, **columns)
     seen = pandas.concat([factors_of(run) for run in runs], ignore_index=True)
     found = curves.merge(seen, on=["run", "step"], validate="many_to_one")
-    found = found.merge(learnt_by(curves, runs), on=["run", "hop"])
-    found["steps"] = found.run.map({run.config.identity: run.config.training.steps for run in runs})
+    found = found.merge(endings_of(runs)[["run", "hop", "learnt", "steps"]], on=["run", "hop"])
     kept = found.run.isin([run.config.identity for run in runs if whole(run.config)])
     ends = (found.step == 0) | (found.step == found.groupby("run").step.transform("max"))
     return (
@@ -61,16 +57,6 @@ def factors_of(run: Run) -> DataFrame:
 def best(heads: Mapping[str, float], *, first: bool) -> float:
     """The highest value of a head in layer 0, or of a head in later layers; NaN if there is none."""
     return max((value for name, value in heads.items() if name.startswith("L0H") == first), default=math.nan)
-
-
-def learnt_by(curves: DataFrame, runs: Iterable[Run]) -> DataFrame:
-    """The step at which each hop of each run was learnt."""
-    below = {run.config.identity: LEARNT * list(run.config.task.baselines.values())[1] for run in runs}
-    found = [
-        {"run": run, "hop": hop, "learnt": crossing(part.step.tolist(), part.hop_loss.tolist(), below[str(run)])}
-        for (run, hop), part in curves.groupby(["run", "hop"])
-    ]
-    return DataFrame(found)
 
 
 def endings(table: DataFrame) -> DataFrame:

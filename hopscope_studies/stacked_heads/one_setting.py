@@ -18,6 +18,7 @@ from hopscope.experiments.judging import Claim, Evidence, significant
 from hopscope.tasks.retrieval import Retrieval
 
 PERMUTATIONS = 2000
+TWO_HOPS = Retrieval(n_hops=2, order="nearest_first", position_base=100.0)  # the packaged run's task
 NO_CHAIN = Retrieval().baselines["right step, no chain followed"]  # the loss of a guess among all chains
 #: Settings of a run by the names of their columns in tables.
 SETTINGS: dict[str, Callable[[Config], Any]] = {
@@ -27,6 +28,8 @@ SETTINGS: dict[str, Callable[[Config], Any]] = {
     "curriculum": lambda config: config.task.as_dict()["curriculum"],
     "layers": lambda config: config.model.n_layers,
     "heads": lambda config: config.model.n_heads,
+    "d_model": lambda config: config.model.d_model,
+    "shape": lambda config: f"{config.model.n_layers} × {config.model.d_model}",
 }
 
 

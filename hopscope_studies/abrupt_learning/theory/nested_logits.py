@@ -15,25 +15,23 @@ missing the intrinsic curriculum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 
 KEPT = 10  # the loss of every tenth step is kept
 
 
 @dataclass(frozen=True)
-class NestedLogits(Work):
+class NestedLogits(Report):
     """Gradient descent on −ln q from three equal small numbers, in float64."""
 
-    label = "nested-logits"
+    label, file = "nested-logits", "course.json"
 
     n_pairs: int = setting(8, "N", low=2)
     n_labels: int = setting(32, "L", low=2)
@@ -41,13 +39,14 @@ class NestedLogits(Work):
     lr: float = setting(0.5, "learning rate", low=0)
     steps: int = setting(2500, "of gradient descent", low=1)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> Any:
+        """Step, loss, and the three numbers, by step."""
         now, course = torch.full((3,), self.start, dtype=torch.float64), []
         for step in range(self.steps + 1):
             value, slope = self.loss_and_slope(now)
             course.append([step, value, *now.tolist()])
             now = now - self.lr * slope
-        write_json(folder / "course.json", course[::KEPT])
+        return course[::KEPT]
 
     def loss(self, numbers: Tensor) -> Tensor:
         """−ln q of (β, α, ξ)."""

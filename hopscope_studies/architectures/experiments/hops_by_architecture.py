@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Task
@@ -49,17 +49,16 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     (before training), guess (loss of whoever knows where answers may stand), below (loss under which it counts as
     learnt), learnt (step at which it first did; NaN: never), least (exact minimum depth of the hop; NaN: not known).
     """
-    return DataFrame([row for run in runs for row in rows_of(run)])
+    return rows_of(runs, by_hop)
 
 
-def rows_of(run: Run) -> Iterator[dict[str, Any]]:
+def by_hop(run: Run) -> Iterator[dict[str, Any]]:
     """One run, a row per hop."""
     config, rows, shape = run.config, run.rows, run.config.model
     assert isinstance(shape, Architecture)
     candidate, below = cells.candidate_of(config), learnt_below(run.task)
-    about = columns_of(run)
-    about |= {"candidate": candidate.name, "attention": candidate.attention, "positions": candidate.positions or ""}
-    about |= {"mlp": candidate.mlp, "optimizer": candidate.optimizer}
+    about: dict[str, Any] = {"candidate": candidate.name, "attention": candidate.attention}
+    about |= {"positions": candidate.positions or "", "mlp": candidate.mlp, "optimizer": candidate.optimizer}
     about |= {"task": cells.task_of(config), "D": hops_of(run.task), "layers": shape.n_layers}
     about |= {"width": shape.d_model, "parameters": weightless(shape, run.task).n_parameters}
     about |= {"flops": flops(shape, run.task), "steps": rows[-1]["step"], "batch": config.training.batch}

@@ -16,7 +16,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.circuit_tables import UNSOLVED, circuit_of, named, passes_by_hand
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.classes import written
@@ -42,7 +42,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     height, reads, ahead (of the algorithm); heads, fewest (in use, and how many would do); wiring (the class: its
     paths as text; empty where the circuit does not pass by hand), paths (how many), others (further circuits listed).
     """
-    return DataFrame([row(run, scale) for run in runs])
+    return rows_of(runs, lambda run: [row(run, scale)])
 
 
 def row(run: Run, scale: str) -> dict[str, Any]:
@@ -50,7 +50,6 @@ def row(run: Run, scale: str) -> dict[str, Any]:
     task, training = run.task, run.config.training
     assert isinstance(task, Retrieval) and run.report is not None
     about = {
-        **columns_of(run),
         "D": task.n_hops,
         "layers": run.config.model.n_layers,
         "order": task.order,

@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.circuit_tables import circuit_numbers
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.repeated_segment import RepeatedSegment
@@ -49,26 +49,22 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     errors out of distribution without some directions, or with them alone, by rank. `circuit`: how the search ended,
     for the first seeds.
     """
-    rows = []
-    for run in runs:
-        task, model = run.config.task, run.config.model
-        assert isinstance(task, RepeatedSegment)
-        about = columns_of(run) | {"layers": model.n_layers, "pool": task.pool}
-        rows += [about | row for row in rows_of(run, task, scale)]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: measured(run, scale))
 
 
-def rows_of(run: Run, task: RepeatedSegment, scale: str) -> Iterator[dict[str, Any]]:
+def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """A model over training, and at its end."""
-    asked = batches(task, scale)
+    task = run.config.task
+    assert isinstance(task, RepeatedSegment)
+    about, asked = {"layers": run.config.model.n_layers, "pool": task.pool}, batches(task, scale)
     for step in run.steps[-1:] if task.pool else run.steps:
         model = run.at(step)
         assert isinstance(model, Transformer)
         found = errors(model, asked) | heads(model, asked["ood"])
         if run.config.model.n_layers > 1:
             found |= matches(model, scale)
-        yield {"kind": "curve", "step": step, **found}
-    end, model = {"step": run.steps[-1]}, run.at(run.steps[-1])
+        yield {**about, "kind": "curve", "step": step, **found}
+    end, model = {**about, "step": run.steps[-1]}, run.at(run.steps[-1])
     assert isinstance(model, Transformer)
     if run.config.model.n_layers > 1 and not task.pool:
         yield from ({"kind": "projection", **end, **row} for row in projections(model, asked["ood"], scale))

@@ -8,11 +8,12 @@ repeatedly. Two layers, with shared or separate weights, are compared with two s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope_studies.gradient_descent.claims import claims as claims
 from hopscope_studies.gradient_descent.comparison import course_rows, one_layer_rows, several_layers_rows
@@ -69,13 +70,14 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and quantity, its own beside gradient descent's; and validation losses over training."""
-    rows = []
-    for run in runs:
-        about = columns_of(run) | {"system": system_of(run.config)}
-        compare = one_layer_rows if run.config.model.n_layers == 1 else several_layers_rows
-        rows += [about | row for row in compare(run, SIZE[scale])]
-        rows += [about | row for row in course_rows(run)]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: numbers(run, SIZE[scale]))
+
+
+def numbers(run: Run, size: int) -> Iterator[dict[str, Any]]:
+    """The rows of one run."""
+    compare = one_layer_rows if run.config.model.n_layers == 1 else several_layers_rows
+    for row in (*compare(run, size), *course_rows(run)):
+        yield {"system": system_of(run.config), **row}
 
 
 def system_of(config: Config) -> str:

@@ -8,36 +8,35 @@ for each other. A vector that is clamped at its target stands for a clamped part
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.core.storage import write_json
-from hopscope.experiments.work import Work
+from hopscope.experiments.reports import Report
 
 #: What is clamped, in the order in which learning should get faster.
 CLAMPED = ("", "c", "bc")
 
 
 @dataclass(frozen=True)
-class Product(Work):
+class Product(Report):
     """Steps of gradient descent until the loss is half of that of a product that is 0, by what is clamped."""
 
-    label = "three-vectors"
+    label, file = "three-vectors", "steps.json"
 
     d: int = setting(20, "numbers of each vector", low=1)
     lr: float = setting(1.0, "learning rate", low=0)
     most: int = setting(4000, "steps at most", low=1)
     seed: int = setting(0, "of targets and starts, N(0, 1)", low=0)
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def report(self) -> dict[str, Any]:
         steps = {clamped or "none": self.half(clamped) for clamped in CLAMPED}
-        write_json(folder / "steps.json", {**steps, "closed": self.closed()})
+        return {**steps, "closed": self.closed()}
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         """Targets and starts, a row each for a, b and c, in float64."""

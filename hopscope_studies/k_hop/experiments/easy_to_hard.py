@@ -25,7 +25,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
 from hopscope_studies.k_hop.curves_and_costs import costs, curves, name_panels
-from hopscope_studies.k_hop.endings import CHANCE, at_k, ends, listed, over_runs, waits
+from hopscope_studies.k_hop.endings import alone, at_k, ends, in_order, listed, over_runs
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 480, "long": 1430, "paper": 40_000}
@@ -112,18 +112,10 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements, and what stages do."""
-    alone = at_k(table, "none")
-    hard = alone[alone.task_k >= 3]
-    yield over_runs(
-        "k_hops_alone_stay_at_chance",
-        f"Trained on k hops alone, k = {listed(hard.task_k)}, the loss stays at ln N.",
-        hard.loss,
-        "final loss over ln N",
-        alone,
-        above=CHANCE,
-    )
+    by_itself = at_k(table, "none")
+    yield alone(by_itself, "Trained on k hops alone, k = {}, the loss stays at ln N.")
     together, words = at_k(table, "implicit"), "all numbers of hops asked of every sequence"
-    beyond = together.task_k > alone.task_k.max()
+    beyond = together.task_k > by_itself.task_k.max()
     yield solved("all_together_solve", together[~beyond], words)
     if beyond.any():
         yield solved("eight_hops_together", together[beyond], words)
@@ -136,7 +128,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         yield solved(id, at_k(table, name), words)
     yield forgotten(table)
     yield freezing(table)
-    yield in_order(ends(table))
+    sentence = (
+        "Hops 1, 2, 4, … are learnt one after the other, though all are trained from the start ({} pairs of "
+        "neighbours)."
+    )
+    yield in_order(ends(table), sentence)
     yield growth(table)
 
 
@@ -185,30 +181,16 @@ def freezing(table: DataFrame) -> Claim:
     )
 
 
-def in_order(rows: DataFrame) -> Claim:
-    """The order in which hops are learnt where the curriculum does not force it."""
-    between = waits(rows)
-    return over_runs(
-        "hops_in_order",
-        "Hops 1, 2, 4, … are learnt one after the other, though all are trained from the start "
-        f"({len(between)} pairs of neighbours).",
-        between,
-        "number of steps from one number of hops to the next",
-        rows,
-        above=0,
-    )
-
-
 def growth(table: DataFrame) -> Claim:
     """By what factor the steps grow from the least k that both have to the greatest, alone against all together."""
-    alone, together = at_k(table, "none"), at_k(table, "implicit")
-    both = sorted(set(alone.task_k) & set(together.task_k))
+    apart, together = at_k(table, "none"), at_k(table, "implicit")
+    both = sorted(set(apart.task_k) & set(together.task_k))
     low, high = (both[0], both[-1]) if both else (0, 0)
     factors = []
-    for rows in (alone, together):
+    for rows in (apart, together):
         steps = rows.learnt.fillna(rows.steps).groupby(rows.task_k).median()
         factors.append(float(steps[high] / steps[low]) if both else math.nan)
-    least = bool(alone.learnt[alone.task_k == high].isna().any())
+    least = bool(apart.learnt[apart.task_k == high].isna().any())
     never = int(together.learnt[together.task_k <= high].isna().sum())
     medians = together.groupby("task_k").learnt.median()
     words = ", ".join(f"k = {k}: {'never' if math.isnan(step) else f'{step:.0f}'}" for k, step in medians.items())

@@ -20,7 +20,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.measures import observe
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -68,23 +68,19 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and k: run, version, seed, layers, k, error (share of defined answers that are wrong), answers."""
-    rows = []
-    for run in runs:
-        about = columns_of(run) | {"layers": run.config.model.n_layers}
-        rows += [about | row for row in errors(run, FRESH[scale])]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: errors(run, FRESH[scale]))
 
 
 def errors(run: Run, sequences: int) -> Iterator[dict[str, float]]:
     """Errors on fresh sequences, by number of hops."""
-    task = run.task
+    task, about = run.task, {"layers": run.config.model.n_layers}
     assert isinstance(task, HopK)
     seen = observe(run.model, task.sample(sequences, generator(run.config.training.seed_eval, "errors")))
     said, answers = seen.outputs.argmax(-1), seen.batch.targets
     for k in range(task.n_hops + 1):
         defined = (answers[..., k] >= 0) & (answers[..., k] != task.undefined)
         wrong = (said != answers[..., k])[defined]
-        yield {"k": k, "error": float(torch.mean(wrong.float())), "answers": int(defined.sum())}
+        yield {**about, "k": k, "error": float(torch.mean(wrong.float())), "answers": int(defined.sum())}
 
 
 # Judging ---------------------------------------------------------------------------------------------------------

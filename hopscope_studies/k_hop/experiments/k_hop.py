@@ -25,7 +25,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.k_fold import KFold
 from hopscope_studies.k_hop.curves_and_costs import costs, curves, name_panels
-from hopscope_studies.k_hop.endings import CHANCE, at_k, ends, listed, over_runs, waits
+from hopscope_studies.k_hop.endings import alone, at_k, ends, in_order, listed, over_runs
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 560, "paper": 20_000}
@@ -101,25 +101,18 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements."""
-    yield alone(at_k(table, "none"))
+    sentence = "Models trained on k-fold composition alone, k = {}, stay at the chance loss ln N."
+    yield alone(at_k(table, "none"), sentence)
     for name, words in (("layerwise", "curriculum"), ("mixture", "mixture")):
         yield solved(at_k(table, name), name, words)
-    yield in_order(ends(table))
+    sentence = (
+        "Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({} pairs of "
+        "neighbours)."
+    )
+    yield in_order(ends(table), sentence, source="")
     yield by_layer(ends(table))
     yield cost_alone(table)
     yield cost_of_a_mixture(at_k(table, "mixture"))
-
-
-def alone(rows: DataFrame) -> Claim:
-    hard = rows[rows.task_k >= 3]
-    return over_runs(
-        "k_hops_alone_stay_at_chance",
-        f"Models trained on k-fold composition alone, k = {listed(hard.task_k)}, stay at the chance loss ln N.",
-        hard.loss,
-        "final loss over ln N",
-        rows,
-        above=CHANCE,
-    )
 
 
 def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
@@ -131,21 +124,6 @@ def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
         "final loss over ln N",
         rows,
         below=SOLVED,
-    )
-
-
-def in_order(rows: DataFrame) -> Claim:
-    """The order in which hops are learnt in mixtures, and where all hops are trained at once."""
-    between = waits(rows)
-    return over_runs(
-        "hops_in_order",
-        f"Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({len(between)} "
-        "pairs of neighbours).",
-        between,
-        "number of steps from one number of hops to the next",
-        rows,
-        source="",
-        above=0,
     )
 
 

@@ -16,7 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
-from hopscope.experiments.curves import crossing
+from hopscope.experiments.curves import crossing, endings_of
 from hopscope.experiments.tables import columns_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
@@ -107,9 +107,7 @@ def learnt(run: Run) -> float:
 
 def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
     """The mean loss of every hop over the last 100 steps, and the loss of a guess."""
-    last = [row["hop_losses"] for row in run.rows if row["step"] > run.rows[-1]["step"] - 100]
-    for k, hop in enumerate(last[-1], 0 if "k=0" in last[-1] else 1):
-        loss = sum(row[hop] for row in last) / len(last)
+    for hop, k, loss in endings_of([run])[["hop", "k", "loss"]].itertuples(index=False):
         yield {"kind": "hop", "hop": hop, "k": k, "loss": loss, "chance": guess(run.task.baselines)}
 
 

@@ -7,6 +7,7 @@ all of them. With n = 1 it is the plain transformer, weight for weight and bit f
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -60,26 +61,17 @@ class MultiTokenTransformer(Transformer):
         self,
         architecture: MultiTokenArchitecture,
         *,
-        n_positions: int,
         d_output: int,
-        d_input: int | None = None,
-        d_vocab: int | None = None,
         learned_positions: bool = False,
         generator: torch.Generator | None = None,
+        **sizes: Any,
     ):
         n, trunk = architecture.n_futures, architecture.trunk
-        super().__init__(
-            architecture,
-            n_positions=n_positions,
-            d_output=d_output // n,
-            d_input=d_input,
-            d_vocab=d_vocab,
-            learned_positions=learned_positions,
-        )
+        super().__init__(architecture, d_output=d_output // n, learned_positions=learned_positions, **sizes)
         self.starts_at_layers &= n == 1
         code = architecture.code(carried=not learned_positions)
         for layer in range(trunk + 1, architecture.n_layers):  # all heads are at the same depth
-            self.blocks[layer] = Block(architecture, trunk, code, n_positions)
+            self.blocks[layer] = Block(architecture, trunk, code, sizes["n_positions"])
         if generator is not None:
             self.initialise(generator)
 

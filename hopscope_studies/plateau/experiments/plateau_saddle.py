@@ -8,6 +8,7 @@ no MLP, 5 seeds.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy
 from matplotlib.figure import Figure
@@ -17,7 +18,7 @@ from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import bias, cell, start_of
 from hopscope_studies.plateau.conditions import Conditions
@@ -49,22 +50,18 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, start, early (whether it is of the first 80 steps), step, role, pull (see `pulls`, of
     256 fresh sequences), read (see `read_by_queries`).
     """
-    rows = []
-    for run in runs:
-        batch = run.config.task.sample(SEQUENCES[scale], generator(run.config.training.seed, "saddle"))
-        about = {
-            **columns_of(run),
-            "start": start_of(run.config),
-            "early": run.config.training.stop_below is None,
-        }
-        for step in run.steps:
-            model = run.at(step)
-            pulled, read = pulls(model, batch), read_by_queries(model, batch)
-            rows += [
-                {**about, "step": step, "role": role, "pull": pull, "read": round(read[role], 4)}
-                for role, pull in pulled.items()
-            ]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: by_role(run, SEQUENCES[scale]))
+
+
+def by_role(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
+    """The rows of one run."""
+    batch = run.config.task.sample(sequences, generator(run.config.training.seed, "saddle"))
+    about = {"start": start_of(run.config), "early": run.config.training.stop_below is None}
+    for step in run.steps:
+        model = run.at(step)
+        pulled, read = pulls(model, batch), read_by_queries(model, batch)
+        for role, pull in pulled.items():
+            yield {**about, "step": step, "role": role, "pull": pull, "read": round(read[role], 4)}
 
 
 @styled

@@ -17,7 +17,7 @@ from hopscope_studies.real_hop.language.trial import Trial, Units, is_head, node
 #: worse on others, so more is asked here than in the claims.
 LEVEL = 1.0
 #: ACDC's τ as a share of the metric's gap (ours).
-THRESHOLDS = (0.01,)
+THRESHOLD = 0.01
 
 
 def shortest(order: Sequence[str], passes: Callable[[Collection[str]], bool]) -> int:
@@ -41,23 +41,18 @@ def pruned(order: Sequence[str], passes: Callable[[Collection[str]], bool]) -> l
     return kept
 
 
-def found(trial: Trial, order: Sequence[str], level: float = LEVEL) -> list[str]:
+def found(trial: Trial, order: Sequence[str]) -> list[str]:
     """A small set that keeps the metric, in the given order, the most important first."""
 
     def passes(units: Collection[str]) -> bool:
-        return trial.kept(units) >= level
+        return trial.kept(units) >= LEVEL
 
     return pruned(order[: shortest(order, passes)], passes)
 
 
-def acdc(trial: Trial, thresholds: Sequence[float] = THRESHOLDS) -> list[Units]:
+def acdc(trial: Trial) -> Units:
     """ACDC (Conmy et al., 2023) on nodes: from the last to the first, nodes that cost less than τ are removed."""
-    gap = float(trial.full.mean() - trial.empty.mean())
-    return [walked(trial, share * gap) for share in thresholds]
-
-
-def walked(trial: Trial, threshold: float) -> Units:
-    """What is left of all nodes at one τ, in the unit of the metric."""
+    threshold = THRESHOLD * float(trial.full.mean() - trial.empty.mean())
     order = nodes(trial.machine)[::-1]
     kept = frozenset(order)
     metric = float(trial.keeping(kept).mean())

@@ -28,7 +28,7 @@ from hopscope_studies.real_hop.language.edges import Between, Edge
 from hopscope_studies.real_hop.language.machine import Machine
 from hopscope_studies.real_hop.language.portrait import in_words, looks_up, portraits
 from hopscope_studies.real_hop.language.scores import STEPS, eap, eap_ig
-from hopscope_studies.real_hop.language.search import LEVEL, THRESHOLDS, acdc, found, pruned, random_like, shortest
+from hopscope_studies.real_hop.language.search import LEVEL, THRESHOLD, acdc, found, pruned, random_like, shortest
 from hopscope_studies.real_hop.language.trial import Trial, by_node, by_place, is_head, mask, ranked
 
 AGAINST = 5  # nodes that work against the answer
@@ -75,7 +75,7 @@ def circuit_study(
             "metric": "logit of the right answer less that of the paired question's, nats",
             "null": "what the node writes on the same facts asked about another chain",
             "level": LEVEL,
-            "ACDC thresholds": list(THRESHOLDS),
+            "ACDC thresholds": [THRESHOLD],
             "draws of ACDC and of edges": min(FEW, half),
             "EAP-IG steps": STEPS,
         },
@@ -206,10 +206,8 @@ class Found:
     def table(self, circuit: Sequence[str], scores: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
         """Our circuit, ACDC's, and as many nodes by attribution, all searched and judged on the same draws."""
         self.watch("ACDC on the same draws")
-        sets: list[tuple[str, Collection[str]]] = [("ours", circuit)]
-        sets += [
-            (f"ACDC, τ = {share:g} of the gap", kept) for share, kept in zip(THRESHOLDS, acdc(self.few), strict=True)
-        ]
+        by_acdc = (f"ACDC, τ = {THRESHOLD:g} of the gap", acdc(self.few))
+        sets: list[tuple[str, Collection[str]]] = [("ours", circuit), by_acdc]
         sets += [
             (f"{name}, the first {len(circuit)}", ranked(values)[: len(circuit)]) for name, values in scores.items()
         ]

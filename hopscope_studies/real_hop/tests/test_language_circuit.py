@@ -229,7 +229,7 @@ def test_the_planted_circuit_is_found(known):
     circuit = found(trial, ranked(by_node(known, score)))
     assert set(circuit) == planted.NODES
     assert set(found(trial, ranked(by_place(known, score, circuit)))) == planted.PLACES
-    [by_acdc] = acdc(trial)
+    by_acdc = acdc(trial)
     assert by_acdc == planted.NODES
     judged = trial.judged(circuit)
     assert judged["kept"]["mean"] == pytest.approx(1, abs=1e-4)

@@ -18,7 +18,7 @@ from hopscope.circuits.evaluator import Evaluator
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.circuit_tables import SEQUENCES, circuit_of
 from hopscope.experiments.judging import Claim, Evidence
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig5 import runs as runs
 
@@ -36,16 +36,12 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     attention; of a `path` (those above 0.02) its name, attention (the mean), verdict of its run's circuit and whether
     it is in it.
     """
-    return DataFrame([row for run in runs for row in (*entries(run), *paths(run, scale))])
+    return rows_of(runs, lambda run: (*entries(run), *paths(run, scale)))
 
 
 def about(run: Run) -> dict[str, Any]:
     """The columns of a run."""
-    return {
-        **columns_of(run),
-        "layers": run.config.model.n_layers,
-        "heads": run.config.model.n_heads,
-    }
+    return {"layers": run.config.model.n_layers, "heads": run.config.model.n_heads}
 
 
 def entries(run: Run) -> Iterator[dict[str, Any]]:

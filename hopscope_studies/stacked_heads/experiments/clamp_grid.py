@@ -19,7 +19,7 @@ from hopscope.experiments.curves import first_below, hop_curves_of
 from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.one_setting import TWO_HOPS
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 560, "paper": 2000}
@@ -46,11 +46,7 @@ def runs(scale: str) -> Iterator[Config]:
     model, training, n_seeds = SETTINGS[scale]
     for clamps in CLAMPS.values():
         for seed in range(n_seeds):
-            yield Config(
-                Retrieval(n_hops=2, order="nearest_first", position_base=100.0),
-                model,
-                training.but(seed=seed, clamps=clamps),
-            )
+            yield Config(TWO_HOPS, model, training.but(seed=seed, clamps=clamps))
 
 
 def clamp_of(config: Config) -> str:
@@ -66,7 +62,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def figure(table: DataFrame) -> Figure:
     """A panel per clamp; a line per seed and hop."""
-    return compared_curves(table, by="clamp", baselines=Retrieval(n_hops=2).baselines)
+    return compared_curves(table, by="clamp", baselines=TWO_HOPS.baselines)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

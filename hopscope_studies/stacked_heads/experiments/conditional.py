@@ -29,6 +29,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope_studies.stacked_heads.named_circuits import all_have_one
+from hopscope_studies.stacked_heads.one_setting import columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 20_000}
@@ -67,7 +68,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     it is), threshold.
     No circuit is searched for without the prior.
     """
-    curves = hop_curves_of(runs, order=order_of, below=lambda config: config.task.learnt_below)
+    curves = hop_curves_of(runs, **columns("order"), below=lambda config: config.task.learnt_below)
     rows: list[Any] = curves.assign(kind="loss").to_dict("records")
     for run in runs:
         if prior_of(run.config) == NONE:
@@ -75,7 +76,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         circuit = circuit_of(run, scale)
         about = {
             **columns_of(run),
-            "order": order_of(run.config),
+            "order": run.config.task.as_dict()["order"],
             "kind": "path",
             "verdict": circuit.verdict,
             "by_hand": circuit.losses["circuit"].mean,
@@ -86,11 +87,6 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         for path, strength, removal in paths or [("none", float("nan"), float("nan"))]:
             rows.append(about | {"path": path, "strength": strength, "removal_loss": removal})
     return DataFrame(rows)
-
-
-def order_of(config: Config) -> str:
-    """The order of the facts."""
-    return str(config.task.as_dict()["order"])
 
 
 @styled

@@ -18,8 +18,7 @@ from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.values import lags
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
-from hopscope_studies.stacked_heads.one_setting import columns
+from hopscope_studies.stacked_heads.one_setting import TWO_HOPS, columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 400, "paper": 1500}
@@ -36,11 +35,7 @@ def runs(scale: str) -> Iterator[Config]:
     model, training, n_seeds = SETTINGS[scale]
     for curriculum in ("implicit", "none"):
         for seed in range(n_seeds):
-            yield Config(
-                Retrieval(n_hops=2, curriculum=curriculum, order="nearest_first", position_base=100.0),
-                model,
-                training.but(seed=seed),
-            )
+            yield Config(TWO_HOPS.but(curriculum=curriculum), model, training.but(seed=seed))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -50,7 +45,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def figure(table: DataFrame) -> Figure:
     """One panel with, one without curriculum; a line per seed and hop."""
-    return compared_curves(table, by="curriculum", baselines=Retrieval(n_hops=2).baselines)
+    return compared_curves(table, by="curriculum", baselines=TWO_HOPS.baselines)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -18,7 +18,7 @@ from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig4 import least
-from hopscope_studies.stacked_heads.one_setting import grows_with, somebody_solves
+from hopscope_studies.stacked_heads.one_setting import columns, grows_with, somebody_solves
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}
@@ -35,12 +35,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and hop, as `endings_of` makes it, with layers, d_model, shape, parameters and the least depth."""
-    found = endings_of(
-        runs,
-        layers=lambda config: config.model.n_layers,
-        d_model=lambda config: config.model.d_model,
-        shape=lambda config: f"{config.model.n_layers} × {config.model.d_model}",
-    )
+    found = endings_of(runs, **columns("layers", "d_model", "shape"))
     found["parameters"] = found.run.map({run.config.identity: run.model.n_parameters for run in runs})
     return found.assign(least=[least(k, 1, "nearest_first") for k in found.k])
 

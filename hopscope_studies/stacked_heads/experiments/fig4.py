@@ -24,10 +24,9 @@ from hopscope.experiments.curves import LEARNT, SOLVED, endings_of
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.values import lags
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.depth import minimum_depth
 from hopscope_studies.stacked_heads.experiments import curriculum
-from hopscope_studies.stacked_heads.one_setting import columns
+from hopscope_studies.stacked_heads.one_setting import TWO_HOPS, columns
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 3200, "paper": 400_000}
@@ -68,11 +67,7 @@ def runs(scale: str) -> Iterator[Config]:
 def tiny() -> Iterator[Config]:
     """Runs with curriculum and without that are too small to learn."""
     model, training, _ = curriculum.SETTINGS["quick"]
-    for task, layers in (
-        (Retrieval(n_hops=2, order="nearest_first", position_base=100.0), 1),
-        (Retrieval(n_hops=2, order="nearest_first", position_base=100.0), 2),
-        (Retrieval(curriculum="none", order="nearest_first", position_base=100.0), 1),
-    ):
+    for task, layers in ((TWO_HOPS, 1), (TWO_HOPS, 2), (TWO_HOPS.but(curriculum="none"), 1)):
         yield Config(task, model.but(n_layers=layers), training.but(seed=0))
 
 

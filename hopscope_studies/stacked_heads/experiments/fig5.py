@@ -23,7 +23,7 @@ from hopscope.drawing.circuit_diagram import circuit_diagram
 from hopscope.drawing.style import picture, styled
 from hopscope.experiments.circuit_tables import circuit_of
 from hopscope.experiments.judging import Claim, Evidence, bound, without_prior
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
@@ -55,18 +55,16 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     uniform first layer); heads, fewest (heads of the circuit, and the fewest that would suffice), n (sequences).
     Columns of the path: path, strength, removal_loss (of the circuit live), removal_by_hand (with patterns by hand).
     """
-    rows = [row for run in runs for row in rows_of(run, scale)]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: paths_of(run, scale))
 
 
-def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+def paths_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """One run's rows."""
     task = run.task
     assert isinstance(task, Retrieval) and run.report is not None
     circuit = circuit_of(run, scale)
     first, by_hand = without_paths(run, circuit)
     about = {
-        **columns_of(run),
         "D": task.n_hops,
         "order": task.order,
         "layers": run.config.model.n_layers,

@@ -60,6 +60,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     tests = len(KINDS) * sum(cells) + 2 * 3**2
     parts = []
     for run in runs:
+        assert isinstance(run.task, Retrieval)
         about = {
             **columns_of(run),
             "last_hop_learnt": last_hop_learnt(run),
@@ -67,17 +68,11 @@ def table(runs: list[Run], scale: str) -> DataFrame:
         }
         for kind, is_trained, shuffled in KINDS:
             model = run.model if is_trained else run.at(0)
-            found = probe(model, retrieval(run), *sizes, shuffled=shuffled, tests=tests)
+            found = probe(model, run.task, *sizes, shuffled=shuffled, tests=tests)
             parts += [{**about, "model": kind, **row} for row in found.to_dict("records")]
     about |= {"run": "by hand", "seed": -1, "last_hop_learnt": False, "hops": 1, "model": BREACH}
     parts += [{**about, **row} for row in probe(breach(by_hand), by_hand, *sizes, tests=tests).to_dict("records")]
     return DataFrame(parts).assign(n=sizes[2])
-
-
-def retrieval(run: Run) -> Retrieval:
-    """A run's task, which is plain retrieval in all runs of this experiment."""
-    assert isinstance(run.task, Retrieval)
-    return run.task
 
 
 def last_hop_learnt(run: Run) -> bool:

@@ -36,10 +36,8 @@ class Minimal:
     finished: bool
 
 
-def search(
-    order: Sequence[Head], keeps: Callable[[frozenset[Head]], float], most_tests: int, level: float = LEVEL
-) -> Minimal:
-    """A minimal set of heads with faithfulness of at least `level`.
+def search(order: Sequence[Head], keeps: Callable[[frozenset[Head]], float], most_tests: int) -> Minimal:
+    """A minimal set of heads with faithfulness of at least `LEVEL`.
 
     The shortest passing prefix of the order is found by doubling and bisection, and then reduced by QuickXplain. If the
     tests run out, the result is the smallest set that has passed.
@@ -48,7 +46,6 @@ def search(
         order: the heads, those most likely to be needed first.
         keeps: returns the faithfulness of a set.
         most_tests: the most sets that are tried.
-        level: the faithfulness that a set must have.
     """
     tried: dict[frozenset[Head], bool] = {}
 
@@ -56,7 +53,7 @@ def search(
         if heads not in tried:
             if len(tried) >= most_tests:
                 raise OutOfTests
-            tried[heads] = keeps(heads) >= level
+            tried[heads] = keeps(heads) >= LEVEL
         return tried[heads]
 
     prefix, finished = 0, False
