@@ -459,7 +459,9 @@ def test_a_large_set_is_taken_apart_only_where_no_circuit_is_known(monkeypatch):
 
     def sizes(*rows):
         taken.clear()
-        circuits, all_ = circuits_in(SimpleNamespace(meet=lambda rows: None, most=2), Suffices(), [*map(range, rows)])
+        circuits, all_ = circuits_in(
+            SimpleNamespace(note_awakened=lambda rows: None, most=2), Suffices(), [*map(range, rows)]
+        )
         return [len(one) for one in circuits], all_
 
     assert sizes(2, 21) == ([2], False) and taken == [2]

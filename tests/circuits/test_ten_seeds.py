@@ -15,6 +15,7 @@ SEEDS = range(10)
 SEARCHES = range(3)
 AGREE = 9  # trained models of which all searches must agree
 ACCEPTED = 9  # trained models that must have a circuit
+LOTTERY = "of ten models the searches agree in seven: one does not learn x2, and in two a path is at the threshold"
 
 
 def unneeded(circuit: Circuit) -> list[str]:
@@ -35,9 +36,6 @@ def contradicted(circuit: Circuit) -> list[str]:
 
 
 @pytest.mark.slow
-LOTTERY = "in 7 of 10 the searches agree (27 November 2026): seed 4 does not learn x2, and in two another path is needed"
-
-
 @pytest.mark.parametrize(
     "preset", [pytest.param("demo", marks=pytest.mark.xfail(reason=LOTTERY, strict=False)), "three_hops"]
 )

@@ -131,7 +131,7 @@ def test_more_layers_than_the_minimum():
     words = paragraph(circuit(*map(found, [*DEMO, "L2H0 query->value[2]"])), Retrieval(), 3)
     assert words.endswith("The circuit uses 4 heads in 4 layers. The minimum that theory gives for D = 2 is 3 layers.")
     assert "The path query→value[2] occurs twice, in layers 2 and 3." in words
-    assert "the loss is between 0.50 (L3H0 query→value[2]) and 0.50 (L0H0 value[1]→key[1])" in words
+    assert "greatest, is between 0.50 (L3H0 query→value[2]) and 0.50 (L0H0 value[1]→key[1])" in words
     one = paragraph(circuit(*map(found, DEMO)), Retrieval(), 1)
     assert one.endswith("The circuit uses 3 heads in 3 layers. The minimum that theory gives for D = 2 is one layer.")
 

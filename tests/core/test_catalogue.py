@@ -41,7 +41,7 @@ def test_what_stands_in_a_study_is_found_like_what_stands_in_the_library():
 
 def test_files_of_a_frame_are_no_variants():
     assert {"fig4", "birth"} <= set(catalogue.names("experiments"))
-    assert not {"capacity", "variants", "circuit_tables"} & set(catalogue.names("experiments"))
+    assert not {"quantities", "variants", "circuit_tables"} & set(catalogue.names("experiments"))
 
 
 def test_a_name_in_two_places_is_refused(monkeypatch, tmp_path):

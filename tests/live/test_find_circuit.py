@@ -186,7 +186,7 @@ REPORTS = {
 def test_another_trial_is_held_on_rows_that_are_left_or_not_at_all(n, trials, rows_told, monkeypatch):
     """A set that only luck let through fails on 512 rows at a time, or on what is left of the half for reports."""
     half = frozenset([Path(1, 0, "query", "answer")])
-    monkeypatch.setattr(discovery, "proof", lambda *_: ([half], UNCLAIMED))
+    monkeypatch.setattr(discovery, "try_every_set", lambda *_: ([half], UNCLAIMED))
     found = find(drawn(n), roles=pairs)
     dealt = found.task.deck.dealt.items()
     told = [int(row) for (purpose, _), some in dealt if purpose in REPORTS for row in some]
