@@ -72,8 +72,7 @@ class Borrowed(Model):
 
     @property
     def activation_names(self) -> list[str]:
-        names: list[str] = self.inner.activation_names  # type: ignore[assignment]
-        return names
+        return list(self.inner.activation_names)  # type: ignore[arg-type]
 
     def forward(
         self,

@@ -7,9 +7,9 @@ from typing import Any
 
 from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
+from hopscope.tasks.some_hops import SomeHops
 from hopscope_studies.multi_token.models.multi_token import MultiTokenArchitecture
 from hopscope_studies.multi_token.tasks.names_in_text import NamesInText
-from hopscope_studies.multi_token.tasks.some_hops import SomeHops
 
 #: How far ahead tokens are predicted. The last two are controls for a second head as such.
 TOKENS = {"near": "1", "far": "2", "both": "1,2", "four": "1,2,3,4", "before": "1,-1", "same": "1,0"}

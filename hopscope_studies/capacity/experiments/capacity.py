@@ -17,7 +17,6 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
-from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.drawing.settings import by_setting
 from hopscope.experiments.curves import LEARNT, endings_of
@@ -25,6 +24,7 @@ from hopscope.experiments.judging import Claim, Evidence, around
 from hopscope.experiments.tables import rows_of
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
+from hopscope.tasks.some_hops import SomeHops
 from hopscope.theory.depth import minimum_depth
 
 #: Seconds that each scale takes on two cores.
@@ -48,12 +48,12 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def config(scale: str, layers: int, hops: int, last: int, seed: int) -> Config:
-    """The preset `minimum_depth` at half its width; the task that asks for some hops is in the study `multi_token`."""
+    """The preset `minimum_depth` at half its width, asked for the first hops."""
     steps = STEPS[scale]
     tiny = TINY_TRAINING if scale == "quick" else {}
     training = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps), **tiny}
     made = recipe("minimum_depth").config(seed=seed, **training)
-    task = catalogue.find("tasks", "some_hops").from_dict(made.task.as_dict() | {"n_hops": hops, "last": last})
+    task = SomeHops.from_dict(made.task.as_dict() | {"n_hops": hops, "last": last})
     return Config(task, made.model.but(n_layers=layers, d_model=64), made.training)
 
 

@@ -17,6 +17,7 @@ from hopscope.measures import observe
 from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import NOT_ASKED
 from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.some_hops import SomeHops
 from hopscope.training.trainer import Trainer
 from hopscope_studies.multi_token import cells
 from hopscope_studies.multi_token.by_hand import by_hand
@@ -26,7 +27,6 @@ from hopscope_studies.multi_token.measures.name_attention import name_attention
 from hopscope_studies.multi_token.models.multi_token import MultiTokenArchitecture
 from hopscope_studies.multi_token.scores import guessed, without_trunk
 from hopscope_studies.multi_token.tasks.names_in_text import Belief, NamesInText
-from hopscope_studies.multi_token.tasks.some_hops import SomeHops
 from hopscope_studies.multi_token.work import OneHead
 
 SMALL = NamesInText(n_words=5, n_names=4, length=12)
