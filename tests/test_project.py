@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ def test_the_citation_is_that_of_this_version():
     assert citation["cff-version"] == "1.2.0" and citation["type"] == "software"
     assert citation["version"] == PROJECT["version"] and citation["license"] == PROJECT["license"]
     assert citation["authors"] == [{"name": author["name"]} for author in PROJECT["authors"]]
+
+
+@pytest.mark.parametrize(
+    "name", ["demo", "demo-2", "packaged-circuit", "packaged-emergence", "packaged-pictures", "evaluations", "runs"]
+)
+def test_what_commands_write_into_a_clone_by_default_is_ignored(name):
+    """Results of the default run and of the packaged one, of evaluations and of experiments."""
+    assert any(fnmatch(f"/{name}/", pattern) for pattern in (ROOT / ".gitignore").read_text().split())
 
 
 def test_the_changelog_opens_with_this_version():
