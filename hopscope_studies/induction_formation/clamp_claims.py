@@ -16,7 +16,7 @@ ORDER = {
     "previous_token_is_faster": (
         "previous",
         "none",
-        "With a head of layer 0 held on the token before, the phase change is sooner (paper: .17 against .25 to .3).",
+        "A head of layer 0 held on the token before makes the phase change sooner (paper: .17 against .25 to .3).",
     ),
     "perfect_layer_is_faster_still": (
         "perfect",
