@@ -106,8 +106,8 @@ def even(table: DataFrame) -> Iterator[Claim]:
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
         "even_stays",
-        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N: loss at the end over "
-        "ln N (paper: 0 of 6 seeds learn it, at N = 8).",
+        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N (the number is the "
+        "final loss over ln N; paper: 0 of 6 seeds learn it, at N = 8).",
         [loss / math.log(PAIRS) for loss in last],
         "loss at the end over ln N",
         above=0.98,

@@ -18,8 +18,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
     yield Evidence(table[table.condition.isin(every)], "2", among=table).claim(
         "one_at_the_cost_of_the_other",
-        "Over all runs, models that answer more from the context answer less from the weights: correlation of IC and "
-        "IW.",
+        "Over all runs, models that answer more from the context answer less from the weights (correlation of IC "
+        "and IW).",
         [correlation(table, every)],
         "correlation",
         below=-0.5,

@@ -111,8 +111,8 @@ def about_where(told: Quantities) -> Iterator[Claim]:
     adamw, sgd = (query_share(told, kind) for kind in ("adamw", "sgd"))
     yield told.claim(
         "whose_layer_0",
-        "Of the cost of blinding children and the query in layer 0, the query's part is greater in AdamW's models than "
-        f"in SGD's ({adamw.mean():.2f} and {sgd.mean():.2f}).",
+        "Of the cost of even attention of children and of the query in layer 0, the query's part is greater in "
+        f"AdamW's models than in SGD's ({adamw.mean():.2f} and {sgd.mean():.2f}).",
         (adamw - sgd).dropna(),
         "difference of the query's part, AdamW's less SGD's",
         ("adamw", "sgd"),
