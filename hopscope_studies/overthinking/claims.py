@@ -161,9 +161,9 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
         "With the five false induction heads silenced the gap narrows more than with random sets of five heads on "
         "average, as in the paper's comparison (GPT-J: 39.0 % and 4.0 %), and more than with sets of the same layers.",
         means[0],
-        "lower end of what is taken of the gap above the mean of random fives",
+        "lower end of what is taken of the gap above the mean of random sets",
         above=0,
-        also=[bound("that above the mean of fives of the same layers", means[1], above=0)],
+        also=[bound("that above the mean of sets of the same layers", means[1], above=0)],
     )
 
 
@@ -208,7 +208,7 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
         "In small models that know classes by their weights and read the context (the table of `false_demonstrations`) "
         "silencing two heads of eight removes a larger share of the gap, in every seed, than silencing five does here.",
         of(toys, "toy", "share").min() - of(language, "share", column="high"),
-        "lowest share of the toys above the upper end here",
+        "distance of the toys' shares above the upper end here",
         above=0,
     )
 

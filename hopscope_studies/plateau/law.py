@@ -208,8 +208,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
     yield Evidence(table[table.start == FIT[0]], "beyond", among=among).claim(
         "growth_alone_has_no_threshold",
-        f"Control: without the cost of the other duty and the decay of the look-up, the two-factor model predicts that "
-        f"x1 is learnt from b = {FIT[0]:g}, which no run does.",
+        "Control: without the cost of the join at queries and the decay of the look-up, the two-factor model predicts "
+        f"that x1 is learnt from b = {FIT[0]:g}, which no run does.",
         [free],
         "predicted step",
         also=[

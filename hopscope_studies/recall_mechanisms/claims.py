@@ -64,8 +64,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     )  # fmt: skip
     yield evidence.claim(
         "they_write_the_subject_more_than_the_answer",
-        "Topic heads write the subject, of which MLPs are to make the answer: they write more along the subject than "
-        f"along the answer, each counted beside the other (cosine {of(table, 'apart: heads', 'cosine').mean():.2f}).",
+        "Topic heads write the subject, from which MLPs are to make the answer: fitted jointly, what they write is "
+        f"more along the subject than along the answer (cosine {of(table, 'apart: heads', 'cosine').mean():.2f}).",
         of(table, "apart: heads", "subject over answer", "low"),
         "lower end of what is written along the subject beyond what is along the answer",
         above=0,
@@ -141,7 +141,7 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
         "lower end of what it adds (nats)",
         above=0,
         also=[
-            bound("its place among the layers", (where + 1) / layers, above=LATE),
+            bound("place among the layers", (where + 1) / layers, above=LATE),
             bound("that end above what it adds to mixed answers",
                   of(table, "function", "adds", "low") - beside(table, "function: mixed"), above=0),
         ],

@@ -142,7 +142,7 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
         "For at least half of the eight induction heads, the head of an earlier layer that overlaps most is one of the "
         "eight previous-token heads.",
         Series([str(other) in own for other, own in zip(best.other, best.own, strict=True)], dtype=float),
-        "induction heads of which this is so",
+        "induction heads with such a partner",
         of="share of",
         at_least=0.5,
     )

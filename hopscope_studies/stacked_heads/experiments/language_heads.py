@@ -197,7 +197,7 @@ def about_the_stack(table: DataFrame) -> Iterator[Claim]:
         "an_induction_head_is_among_them",
         "One of the eight strongest induction heads is in the set.",
         [bool(heads & induction[str(run)]) for run, heads in sets.items()],
-        "sets in which one is",
+        "sets with such a head",
         of="share of",
         equals=1,
     )
