@@ -125,15 +125,15 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     ends = last(answered)
     yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers go to what followed it there: CRP at lag +1 over the mean at lags 2 to 5 "
-        "on either side (1: recall is even).",
+        "After a token of the list, answers go to what followed it: recall (CRP) at lag +1 over the mean at lags 2 to "
+        "5 on either side (1: recall is even).",
         ends.contiguity,
         "contiguity",
         above=CONTIGUOUS,
     )
     yield Evidence(ends, EMERGENCE).claim(
         "answers_lean_forward",
-        "Answers go forward rather than back in the list: CRP at +1 minus that at −1.",
+        "Answers go forward rather than back in the list: recall (CRP) at lag +1 minus that at −1.",
         ends.asymmetry,
         "asymmetry",
         above=0,

@@ -48,7 +48,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield Evidence(weak, "beyond (9.2)", among=table).claim(
         "weak_starts_wait",
-        f"With a weak prior (b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
+        f"With a weak prior (initial bias b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
         hop_times(weak, "x1").map(math.isfinite),
         "runs that learn x1",
         at_most=0,
@@ -81,8 +81,8 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     begun = waits[waits.start > 0]
     yield Evidence(begun, "beyond (9.2)", among=first).claim(
         "the_join_is_unlearnt",
-        "Where the three-hop model does not learn x1, it unlearns the join that its prior gave it: the join's "
-        "attention at the end is less than 0.8 of that at the start.",
+        "Where the three-hop model does not learn x1, it unlearns the join of a fact's tokens that its prior gave it: "
+        "the join's attention at the end is less than 0.8 of that at the start.",
         begun["joined"] / begun.joined_start,
         "share of the join's attention that is left",
         below=0.8,

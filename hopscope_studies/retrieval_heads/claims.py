@@ -43,7 +43,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
         yield Evidence(table, "2", source="paper").claim(
             id,
-            f"In {names(table)} fewer than 5 % of all heads have a score of 0.1 or more, {words} (95 %).",
+            f"In {names(table)} fewer than 5 % of all heads have a retrieval score of 0.1 or more, {words} (95 %).",
             [value for end in ends for value in end],
             "end of the interval of the share of heads",
             number=share.mean(),

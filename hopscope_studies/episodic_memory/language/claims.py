@@ -145,7 +145,7 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     """Answers on a list that is shown again in another order."""
     yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers go to what followed it there (CRP at +1 over the mean at lags 2 to 5).",
+        "After a token of the list, answers go to what followed it (recall at lag +1 over the mean at lags 2 to 5).",
         of(table, "contiguity", "whole", "low"),
         "lower end of contiguity",
         above=CONTIGUOUS,
