@@ -29,8 +29,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     right = values(table, "context", "right")
     yield Evidence(right, "3").claim(
         "a_label_of_the_context_first",
-        "First the model learns to name labels of the context, and no more: its accuracy when four answers of five "
-        "name one (paper: a slow phase in which one of them is picked at random, 1/N = .25 here).",
+        "First the model learns only to pick some label of the context (the number is its accuracy when four answers "
+        "of five are such labels; paper: a slow phase in which one is picked at random, 1/N = .25 here).",
         first_accuracies(table),
         "accuracy when 0.8 of the answers are labels of the context",
         below=HALF,
@@ -46,8 +46,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(losses, "3").claim(
         "the_head_forms_at_the_change",
-        "The induction head forms as the loss falls: the step at which the query's attention to its own label passes "
-        "one half, over the step at which the loss is learnt.",
+        "The induction head forms as the loss falls (the number is the step at which the query's attention to its own "
+        "label passes one half, over the step at which the task is learnt).",
         head_times(table),
         "time of the head over time of the loss",
         within=between(0.6, 1.4),
@@ -106,8 +106,8 @@ def even(table: DataFrame) -> Iterator[Claim]:
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
         "even_stays",
-        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N: loss at the end over "
-        "ln N (paper: 0 of 6 seeds learn it, at N = 8).",
+        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N (the number is the "
+        "final loss over ln N; paper: 0 of 6 seeds learn it, at N = 8).",
         [loss / math.log(PAIRS) for loss in last],
         "loss at the end over ln N",
         above=0.98,
@@ -137,8 +137,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_change",
-        "The three nested logits change between steps 100 and 250 where there are more labels than pairs (16 and 32, "
-        "N = 8).",
+        "The loss of the three nested logits falls between steps 100 and 250 if there are more labels than pairs "
+        "(L = 16 and 32, N = 8).",
         more,
         "first step with a loss below a tenth of ln L",
         within=between(100, 250),
@@ -146,8 +146,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     flat = course_of(rows, 8)
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_wait",
-        "With L = N the three nested logits stay at ln N for a thousand steps, four times as long as the change "
-        "takes with more labels: the slope that starts the change, 1/N − 1/L, is 0.",
+        "With L = N the loss of the three nested logits stays at ln N for a thousand steps, four times as long as the "
+        "change takes with more labels: the slope that starts the change, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
         above=0.99,

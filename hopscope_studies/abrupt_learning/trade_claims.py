@@ -18,8 +18,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
     yield Evidence(table[table.condition.isin(every)], "2", among=table).claim(
         "one_at_the_cost_of_the_other",
-        "Over all runs, models that answer more from the context answer less from the weights: correlation of IC and "
-        "IW.",
+        "Over all runs, models that answer more from the context answer less from the weights (correlation of IC "
+        "and IW).",
         [correlation(table, every)],
         "correlation",
         below=-0.5,
@@ -40,15 +40,15 @@ def by_data(table: DataFrame) -> Iterator[Claim]:
     """What classes, bursts and noise favour."""
     for id, test, without, having, least, sentence in (
         ("more_classes_favour_the_context", "IC", "few", "many", 0.2,
-         "With 2,048 classes new ones are answered more often than with 64 (IC; paper: more classes favour the "
-         "context)."),
+         "With 2,048 classes, new classes are answered more often than with 64 (in-context learning, IC; paper: more "
+         "classes favour the context)."),
         ("few_classes_favour_the_weights", "IW", "many", "few", 0.1,
-         "With 64 classes more known classes are answered without the context than with 2,048 (IW)."),
+         "With 64 classes, known classes are answered without the context more often than with 2,048 (weights, IW)."),
         ("bursts_favour_the_context", "IC", "single", "burst", 0,
-         "With one class four times new ones are answered more often than with four classes once each (IC; paper: "
-         "bursts favour the context)."),
+         "With one class shown four times, new classes are answered more often than with four classes shown once each "
+         "(IC; paper: bursts favour the context)."),
         ("noise_favours_the_context", "IC", "few", "noise", 0,
-         "With more noise within classes new ones are answered more often (IC; paper: noise favours the context)."),
+         "With more noise within classes, new classes are answered more often (IC; paper: noise favours the context)."),
     ):  # fmt: skip
         evidence = Evidence(table[table.condition == having], "2", among=table)  # n: a run and its pair count once
         numbers = gained(table, test, without, having)

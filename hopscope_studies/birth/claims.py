@@ -92,7 +92,7 @@ def about_order(told: Quantities) -> Iterator[Claim]:
         o2, k2, k1 = (reached(told, model, memory, halfway(items)) for memory, items in probes.items())
         yield told.claim(
             name,
-            f"Trained at once, memories form in the order W_O², W_K², W_K¹ (medians {o2.median():.0f}, "
+            f"If all are trained at once, memories form in the order W_O², W_K², W_K¹ (medians {o2.median():.0f}, "
             f"{k2.median():.0f}, {k1.median():.0f}; W_O² before W_K¹ in {(o2 < k1).mean():.0%}; triggers: {words}).",
             (o2 < k2) & (k2 < k1),
             f"runs in which recalls, corrected for chance, reach {HALF} in this order",
@@ -166,8 +166,8 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
             "accuracy",
             SOLVED,
             tight,
-            "Trained at once, the basic model learns sooner than in stages from the top down, even if each stage "
-            f"counts only until its memory's recall is {HALF}",
+            "With all memories trained at once, the basic model learns sooner than in stages from the top down, even "
+            f"if each stage counts only until its memory's recall is {HALF}",
         ),
         (
             "first_memory_is_faster_jointly",
@@ -214,8 +214,8 @@ def about_circuit(told: Quantities) -> Claim:
     before, copy = (told.of("2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
     return told.claim(
         "circuit_is_an_induction_head",
-        "In two layers discovery finds a circuit with a path from an output to the trigger before it, and one from a "
-        "later trigger to that output.",
+        "Circuit discovery finds, in every two-layer model, a circuit with a path from an output to the trigger "
+        "before it, and one from a later trigger to that output.",
         (accepted > 0) & (before > 0) & (copy > 0),
         "runs with such a circuit",
         ("2 layers",),

@@ -58,8 +58,9 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
     attention, first, other = (told.of("sgd", f"layer 0{word}") for word in ("", " first", " shuffled"))
     yield told.claim(
         "sgd_attends_to_parents",
-        "Trained by SGD on a random tree, children attend to their parents in layer 0 (paper's code: .837 over graphs; "
-        f"parents attended most: {first.mean():.2f}; attention on a shuffled graph's parents: {other.mean():.2f}).",
+        "In models trained by SGD on a random tree, children attend to their parents in layer 0 (paper's code: .837 "
+        f"over graphs; parents attended most: {first.mean():.2f}; attention on a shuffled graph's parents: "
+        f"{other.mean():.2f}).",
         attention,
         "mean attention on parents",
         ("sgd",),
@@ -73,8 +74,8 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
     attention, first = told.of("adamw", "layer 0"), told.of("adamw", "layer 0 first")
     yield told.claim(
         "adamw_does_not",
-        "Trained by AdamW on the same trees, children do not attend to their parents in layer 0 (parents attended "
-        f"most: {first.mean():.2f}).",
+        "In models trained by AdamW on the same trees, children do not attend to their parents in layer 0 (parents "
+        f"attended most: {first.mean():.2f}).",
         attention,
         "mean attention on parents",
         ("adamw",),
@@ -110,8 +111,8 @@ def about_where(told: Quantities) -> Iterator[Claim]:
     adamw, sgd = (query_share(told, kind) for kind in ("adamw", "sgd"))
     yield told.claim(
         "whose_layer_0",
-        "Of the cost of blinding children and the query in layer 0, the query's part is greater in AdamW's models than "
-        f"in SGD's ({adamw.mean():.2f} and {sgd.mean():.2f}).",
+        "Of the cost of even attention of children and of the query in layer 0, the query's part is greater in "
+        f"AdamW's models than in SGD's ({adamw.mean():.2f} and {sgd.mean():.2f}).",
         (adamw - sgd).dropna(),
         "difference of the query's part, AdamW's less SGD's",
         ("adamw", "sgd"),

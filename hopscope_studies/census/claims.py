@@ -26,7 +26,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "By the theory's information-flow model, the paths of every circuit in the census suffice to bring the "
         "answer to the query.",
         circuits.name != NONE,
-        "circuits that do",
+        "circuits whose paths suffice",
         equals=1,
         of="share of",
     )
@@ -35,7 +35,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "untrained_models_have_none",
         "Control: no model in the census has a circuit at initialisation, with its prior alone.",
         untrained.wiring != "",
-        "models that do",
+        "models with a circuit",
         equals=0,
         of="share of",
     )
@@ -53,7 +53,7 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
         f"patterns set by hand, as in the paper's test ({len(circuits)} of {len(solved)}; "
         f"{len(grown) - len(solved)} more have not solved it).",
         solved.wiring != "",
-        "models of which they do",
+        "models whose paths suffice",
         at_least=0.9,
         of="share of",
     )
@@ -62,7 +62,7 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
         "At least nine in ten circuits that suffice by hand also pass our tests on live attention, with all other "
         f"attention set to its null pattern ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
         circuits.verdict == "circuit",
-        "circuits that do",
+        "circuits that pass live",
         at_least=0.9,
         of="share of",
     )
@@ -86,7 +86,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
         "Two models that differ in their seed alone mostly have circuits of the same class, that is, equal but for "
         f"idle layers and exchanged heads ({sum(pairs)} of {len(pairs)} pairs).",
         pairs,
-        "pairs that do",
+        "pairs of one class",
         above=0.5,
         of="share of",
     )
@@ -97,7 +97,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
         "The three most common classes hold half of all circuits that the census finds for two hops "
         f"({two.wiring.nunique()} classes, {len(two)} circuits).",
         two.wiring.isin(common),
-        "circuits that are of one of the three",
+        "circuits of one of these classes",
         at_least=0.5,
         of="share of",
     )
@@ -106,7 +106,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
         "Most circuits in the census use more heads than the exact optimum, as the paper found (four where three "
         "would do).",
         circuits.heads > circuits.fewest,
-        "circuits that do",
+        "circuits with more heads",
         above=0.5,
         of="share of",
     )

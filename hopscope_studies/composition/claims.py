@@ -49,8 +49,8 @@ def depth_claims(ends: DataFrame) -> Iterator[Claim]:
     one, two = (ends[(ends.layers == layers) & (ends.pool == 0)] for layers in (1, 2))
     yield Evidence(one, "section 3").claim(
         "one_layer_fails_elsewhere",
-        "One layer of attention does not copy longer segments of other tokens, however long it trains (paper: its "
-        "error stays near that of guessing).",
+        "One layer of attention does not learn to copy longer segments of other tokens (paper: its error stays near "
+        "that of guessing).",
         one.ood_error,
         "final error out of distribution",
         above=FAILS,
@@ -88,7 +88,7 @@ def movement_claims(curves: DataFrame) -> Iterator[Claim]:
         difference = gaps(curves, name)
         yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
             id,
-            f"While the error out of distribution falls, {words} rises: each is halfway at the same time, within "
+            f"While the error out of distribution falls, {words} rises: both are halfway at the same time, within "
             f"{TOGETHER:.0%} of training, in the {len(difference)} runs that succeed (paper: simultaneous; the number "
             f"is the median of the distances, the median lead or lag being {difference.median():+.3f}).",
             difference.abs(),
@@ -133,7 +133,7 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
         part = rows[rows.projection == name]
         yield Evidence(part, "sections 3 and 4", among=projected).claim(
             id,
-            f"{sentence}, doing the same with random directions does not (rank {rank:g}; errors out of distribution "
+            f"{sentence}; doing the same with random directions does not (rank {rank:g}; errors out of distribution "
             f"with the shared ones {words_of(part.shared_error)}, with random ones {words_of(part.random_error)}).",
             sign * (part.shared_error - part.random_error),
             "difference of the errors",

@@ -33,7 +33,7 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
     yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
-        "With β_rec = 1 and γ = 0 the simulated CRP is proportional to (1 − β_enc)^(d−1) (control).",
+        "With β_rec = 1 and γ = 0 the simulated probability of lag d is proportional to (1 − β_enc)^(d−1) (control).",
         checked.furthest,
         "greatest distance of a share",
         n=len(checked),
@@ -125,15 +125,15 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     ends = last(answered)
     yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers go to what followed it there: CRP at lag +1 over the mean at lags 2 to 5 "
-        "on either side (1: recall is even).",
+        "After a token of the list, answers go to what followed it: recall (CRP) at lag +1 over the mean at lags 2 to "
+        "5 on either side (1: recall is even).",
         ends.contiguity,
         "contiguity",
         above=CONTIGUOUS,
     )
     yield Evidence(ends, EMERGENCE).claim(
         "answers_lean_forward",
-        "Answers go forward rather than back in the list: CRP at +1 minus that at −1.",
+        "Answers go forward rather than back in the list: recall (CRP) at lag +1 minus that at −1.",
         ends.asymmetry,
         "asymmetry",
         above=0,
@@ -163,7 +163,7 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     whole = ends.set_index("run").contiguity - 1
     for id, which, sentence, paper, needed in (
         ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", ABLATED, True),
-        ("one_of_several_is_spared", "one", "Without one of several copying heads most of it is left", NEEDED, False),
+        ("one_of_several_is_spared", "one", "Without one of several copying heads contiguity persists", NEEDED, False),
     ):
         part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()

@@ -63,7 +63,7 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
     yield Evidence(start, PHASES, source="ln(R D), exact but for the start's 1e-5").claim(
         "starts_at_chance",
-        f"Training starts at ln(R D) = {chance:.3f}: all answers alike.",
+        f"Training starts at ln(R D) = {chance:.3f}: all answers are equally likely.",
         start.loss,
         "loss at step 0",
         within=around(chance, 1e-3),
@@ -86,10 +86,10 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     ordered = (firsts["nothing known"] < firsts["hallucination"]) & (firsts["hallucination"] < firsts["all known"])
     halves = found[found["phase"] == "hallucination"]
     lasting = halves["last"] - halves["first"]
-    yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of ln R, ln D").claim(
+    yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of a guess's loss").claim(
         "three_phases",
         "Three phases follow each other, found from the two partial losses: nothing known; the relation known and the "
-        "subject ignored; all known (number: steps that the second lasts; all seeds have the same facts and start).",
+        "subject ignored; all known (the number is the second's steps; all seeds have the same facts and start).",
         lasting,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],

@@ -46,8 +46,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     final = ends(curves)
     yield Evidence(rows, "section 2").claim(
         "false_demonstrations_mislead",
-        "Shown known classes with permuted labels, the model answers worse than with true ones: accuracy lost (paper: "
-        ".452 to .389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; ours "
+        "Shown known classes with permuted labels, the model answers worse than with true ones (the number is the "
+        "accuracy lost; paper: .452 to .389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; ours "
         f"{final.true.mean():.3f} to {final.permuted.mean():.3f}).",
         final.true - final.permuted,
         "accuracy lost",
@@ -65,8 +65,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     best = curves.permuted.groupby("run").max()
     yield Evidence(rows, "section 3").claim(
         "false_labels_overthink",
-        "With false labels the answer is better after some earlier layer than at the end: accuracy lost in the layers "
-        "between (paper: .484 after layer 16 of GPT-J, .344 at its end; with words of three kinds .91 and .08).",
+        "With false labels the answer is better after some earlier layer than at the end (the number is the accuracy "
+        "lost in between; paper: .484 after layer 16 of GPT-J, .344 at its end; with words of three kinds .91, .08).",
         best - final.permuted,
         "accuracy lost",
         at_least=0.1,
@@ -126,9 +126,9 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
     yield Evidence(rows, "section 4", source="paper").claim(
         "late_attention_not_mlps",
-        "Without the attention of the critical layer and of later ones, false contexts are answered better than "
-        f"without their MLPs (paper: .374 becomes .476 and .380 of GPT-J; ours {final.mean():.3f} becomes "
-        f"{attention.mean():.3f} and {mlps.mean():.3f}).",
+        "With permuted labels, ablating late attention (of the critical layer and later ones) raises accuracy above "
+        "that of the intact model and of one with late MLPs ablated (paper, GPT-J: .374 intact, .476 without late "
+        f"attention, .380 without late MLPs; ours {final.mean():.3f}, {attention.mean():.3f} and {mlps.mean():.3f}).",
         attention - mlps,
         "accuracy above that without MLPs",
         above=0,
@@ -148,7 +148,7 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     )
     yield Evidence(rows, "control").claim(
         "patterns_of_others_a_guess",
-        "Control: attending as in another sequence, new classes are guessed among the two labels of the context.",
+        "Control: with attention as in another sequence, new classes are guessed among the two labels of the context.",
         by_run(table, "patterns of others", "IC"),
         "accuracy",
         below=0.65,

@@ -88,7 +88,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     )
     for id, sentence, layout, protocol, measure in (
         ("recall_beyond_shuffled", "states more right rules", "plain", "greedy_lenient", "recall"),
-        ("recall_beyond_shuffled_after_examples", "after two solved functions states more right rules",
+        ("recall_beyond_shuffled_after_examples", "states more right rules after two solved functions",
          "few_shot", "greedy_lenient", "recall"),
         ("chooses_beyond_shuffled", "more often gives the right one of four sets of rules the highest probability",
          "few_shot", "log_likelihood", "choice"),

@@ -26,7 +26,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table[table.condition == "labels"], "5", source="paper", among=table).claim(
         "labels_delay_more_than_classes",
         "Three times the labels delay the phase change by more than four times the classes (paper: from .25 to 1.3 "
-        "million sequences, and only mildly): the time with more labels over that with more classes, seed by seed.",
+        "million sequences, and only mildly; the number is the ratio of the two times, seed by seed).",
         ratios(table, "labels", "classes"),
         "time with more labels over time with more classes",
         above=1,
@@ -97,15 +97,15 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(alone, "3").claim(
         "the_best_alone_is_less",
-        "The best head alone is right less often than all together (paper: .980 against .99999): accuracy lost.",
+        "The best head alone is right less often than all heads together (paper: .980 against .99999).",
         whole[best.index] - best if len(best) else [],
         "accuracy lost",
         above=0,
     )
     yield Evidence(values(table, "free", "margin"), "3").claim(
         "heads_add_up",
-        "Two heads together do the sum of what each does alone: correlation, over all pairs, of the margin of two "
-        "heads with the sum of their margins.",
+        "Two heads together do the sum of what each does alone (the number is the correlation, over all pairs, of the "
+        "margin of two heads with the sum of their margins).",
         additivity(table),
         "correlation",
         at_least=0.9,

@@ -16,7 +16,7 @@ ORDER = {
     "previous_token_is_faster": (
         "previous",
         "none",
-        "With a head of layer 0 held on the token before, the phase change is sooner (paper: .17 against .25 to .3).",
+        "A head of layer 0 held on the token before makes the phase change sooner (paper: .17 against .25 to .3).",
     ),
     "perfect_layer_is_faster_still": (
         "perfect",
@@ -58,7 +58,7 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
     rows = values(table, "silent", "learnt")
     yield Evidence(rows, "ours", among=table).claim(
         "no_layer_0_no_change",
-        "With layer 0 silenced there is no phase change while it is watched.",
+        "With layer 0 silenced there is no phase change within the steps of the run.",
         [math.isfinite(step) for step in learnt(table, "silent").values()],
         "runs that change",
         at_most=0,

@@ -134,8 +134,8 @@ def theory_claim(rows: DataFrame) -> Claim:
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
     return Evidence(rows, "ours", source="exact").claim(
         "least_depths_are_exact",
-        "The formula for KV shifting attention's minimum depth agrees with exact search: with letting every token "
-        f"attend to every other, and with trying every schedule of one head ({int(rows.search.notna().sum())} of "
+        "The formula for KV shifting attention's minimum depth agrees with two exact computations: one lets every "
+        f"token attend to every other, and one tries every schedule of one head ({int(rows.search.notna().sum())} of "
         f"{len(rows)} chains).",
         apart,
         "difference in layers",

@@ -95,7 +95,7 @@ def told(found: dict[int, float]) -> str:
     if not found:
         return "unknown"
     middle = median(found.values())
-    return "not in training" if math.isinf(middle) else f"{middle:.0f}"
+    return "never" if math.isinf(middle) else f"{middle:.0f}"
 
 
 def sooner(
@@ -115,7 +115,7 @@ def sooner(
     rows = of(table, "learnt", *one)
     return Evidence(rows, section, among=table).claim(
         id,
-        f"{sentence}: median steps {told(first)} against {told(second)} (number: ratio of the times, seed by seed).",
+        f"{sentence}: median steps {told(first)} against {told(second)} (the number is their ratio, seed by seed).",
         found,
         "ratio of times",
         n=len(found),
@@ -175,7 +175,7 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table).claim(
         "a_second_head_alone_does_nothing",
         f"A second head that repeats the token at hand neither helps nor harms: median steps {told(same)} against "
-        f"{told(near)} (number: ratio of the times, seed by seed).",
+        f"{told(near)} (the number is their ratio, seed by seed).",
         found,
         "ratio of times",
         within=factor(1, NO_MATTER),

@@ -66,7 +66,7 @@ def slope(needs: dict[int, float]) -> float:
 
 def words_of(needs: dict[int, float]) -> str:
     """The numbers for the smallest and the largest vocabulary, in words."""
-    return ", ".join(f"{needs[n]:.3g} at N = {n}" for n in (min(needs), max(needs)))
+    return " and ".join(f"{needs[n]:.3g} at N = {n}" for n in (min(needs), max(needs)))
 
 
 def sample_claims(rows: DataFrame) -> Iterator[Claim]:
@@ -85,7 +85,7 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         yield Evidence(rows, TALK).claim(
             id,
             f"{name} layers learn the noise association after {what} samples: a first gradient step recalls "
-            f"{RECALLED:.0%} of it after {words_of(needs)}; its noise is as strong as its signal after "
+            f"{RECALLED:.0%} of it after {words_of(needs)}; the step's noise is as strong as its signal after "
             f"{words_of(even)} (closed form: {words_of(exact)}; contexts of {length} tokens, α = {alpha:g}; the "
             "number is the power of N).",
             known,

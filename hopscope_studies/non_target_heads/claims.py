@@ -97,9 +97,9 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     apart = of(table, "alone", "probe among middles")
     yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
-        "A head fitted afterwards, to a trunk that was trained with head `end` alone, prefers the right middle to the "
-        f"others' less often (control; on its own sequences it is right in {mean(own)}). The share of the head trained "
-        "together with head `end`, minus that of the one fitted afterwards.",
+        "Head `middle`, trained together with head `end`, prefers the right middle to the others' more often than a "
+        "head fitted afterwards to a trunk that was trained with head `end` alone (control, which is right in "
+        f"{mean(own)} of its own sequences; the number is the difference of the shares).",
         beside,
         "difference of shares",
         above=FAR,
@@ -109,8 +109,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     over = (said - by_seed(table, "unrelated", "non-target among middles")).dropna()
     yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
-        "A head trained together with head `end`, but on sequences of other tokens, prefers the right middle less "
-        "often (control).",
+        "Head `middle` prefers the right middle more often than a head that was also trained together with head "
+        "`end`, but on sequences of other tokens (control).",
         over,
         "difference of shares",
         above=FAR,

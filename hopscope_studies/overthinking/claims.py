@@ -58,8 +58,8 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "a_consistent_lie_misleads_more",
-        "Labels that are false in the same way for a whole class mislead more than shuffled ones, of which nothing can "
-        "be learnt.",
+        "Labels that are false in the same way for a whole class mislead more than random labels, from which nothing "
+        "can be learnt.",
         of(table, "random over permuted", column="low"),
         "lower end of the accuracy with random labels above that with permuted ones",
         above=0,
@@ -100,8 +100,8 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     floor = of(table, "classes mixed").groupby(level=0).max()
     yield Evidence(table, "4").claim(
         "false_induction_heads",
-        "Five heads look from the colon at labels of words of its class, more than at others: on texts by which they "
-        "were not chosen the least of them is above the highest score of any head with classes mixed (ten times).",
+        "Five heads attend from the colon to labels of words of the query's class more than to others: on held-out "
+        "texts, all five score higher than any head does with shuffled classes (ten times).",
         of(table, "chosen").groupby(level=0).min() - floor,
         "score above that with classes mixed",
         above=0,
@@ -115,7 +115,7 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     )
     yield Evidence(language, "4").claim(
         "they_are_induction_heads",
-        "At least three of the five are among the eight heads with the most attention on repeated random tokens.",
+        "At least three of the five false induction heads are among the eight highest on repeated random tokens.",
         of(language, "induction heads") / of(language, "induction heads", column="other"),
         "share of the chosen heads",
         at_least=MOST,
@@ -123,8 +123,8 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     middle = language[language.kind == "chosen"].groupby("run").step.median()
     yield Evidence(language, "4").claim(
         "the_heads_are_late",
-        "The middle one of the five heads is in the second half of the model (paper: false induction heads are in late "
-        "layers).",
+        "The median layer of the five false induction heads is in the second half of the model (paper: they are in "
+        "late layers).",
         middle / of(language, "layers"),
         "share of the layers",
         above=0.5,
@@ -145,12 +145,12 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
     """The gap without the chosen heads, compared with random ones."""
     for id, control, rivals in (
-        ("silencing_narrows_the_gap", "random", "ten random fives"),
-        ("more_than_the_same_layers", "same layers", "ten fives of the same layers"),
+        ("silencing_narrows_the_gap", "random", "ten random sets of five heads"),
+        ("more_than_the_same_layers", "same layers", "ten sets of five heads of the same layers"),
     ):
         yield Evidence(table, "4").claim(
             id,
-            f"With the five silenced the gap narrows more than with the best of {rivals}.",
+            f"With the five false induction heads silenced the gap narrows more than with the best of {rivals}.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
             above=0,
@@ -158,12 +158,12 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
     yield Evidence(table, "4").claim(
         "more_than_random_on_average",
-        "With the five silenced the gap narrows more than with random fives on average, as in the paper's comparison "
-        "(GPT-J: 39.0 % and 4.0 %), and more than with fives of the same layers.",
+        "With the five false induction heads silenced the gap narrows more than with random sets of five heads on "
+        "average, as in the paper's comparison (GPT-J: 39.0 % and 4.0 %), and more than with sets of the same layers.",
         means[0],
-        "lower end of what is taken of the gap above the mean of random fives",
+        "lower end of what is taken of the gap above the mean of random sets",
         above=0,
-        also=[bound("that above the mean of fives of the same layers", means[1], above=0)],
+        also=[bound("that above the mean of sets of the same layers", means[1], above=0)],
     )
 
 
@@ -171,22 +171,23 @@ def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     """How much of the gap the heads carry, what silencing costs, and what late attention does."""
     yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
-        "The five heads carry as large a share of the gap as five heads of GPT-J do (39.0 %; random heads 4.0 %).",
+        "The five false induction heads carry as large a share of the gap as five heads of GPT-J do (39.0 %).",
         of(table, "share"),
         "share of the gap",
         at_least=GPT_J,
     )
     yield Evidence(table, "4").claim(
         "true_answers_are_spared",
-        "With the five silenced little is lost after true labels (paper: .013).",
+        "With the five false induction heads silenced, little accuracy is lost after true labels (paper: .013).",
         of(table, "true lost", column="high"),
         "upper end of the accuracy lost",
         below=SPARED,
     )
     yield Evidence(table, "4").claim(
         "late_attention_not_mlps",
-        "With permuted labels the model answers better without the attention of the critical layer and of later ones "
-        "than without their MLPs, and than it does as a whole (paper: .374 becomes .476 and .380 of GPT-J).",
+        "With permuted labels, ablating late attention (of the critical layer and later ones) raises accuracy above "
+        "that of the intact model and of one with late MLPs ablated (paper, GPT-J: .374 intact, .476 without late "
+        "attention, .380 without late MLPs).",
         of(table, "late attention", "over mlps", "low"),
         "lower end of the accuracy above that without MLPs",
         above=0,
@@ -204,10 +205,10 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """A comparison with the toy study's committed table."""
     yield Evidence(language, "beyond").claim(
         "sharper_in_the_toy",
-        "In small models that were trained to know and to read (the table of `false_demonstrations`) two heads of "
-        "eight take a larger share of the gap away, in every seed, than five heads take here.",
+        "In small models that know classes by their weights and read the context (the table of `false_demonstrations`) "
+        "silencing two heads of eight removes a larger share of the gap, in every seed, than silencing five does here.",
         of(toys, "toy", "share").min() - of(language, "share", column="high"),
-        "lowest share of the toys above the upper end here",
+        "distance of the toys' shares above the upper end here",
         above=0,
     )
 

@@ -48,7 +48,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield Evidence(weak, "beyond (9.2)", among=table).claim(
         "weak_starts_wait",
-        f"With a weak prior (b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
+        f"With a weak prior (initial bias b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
         hop_times(weak, "x1").map(math.isfinite),
         "runs that learn x1",
         at_most=0,
@@ -81,8 +81,8 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     begun = waits[waits.start > 0]
     yield Evidence(begun, "beyond (9.2)", among=first).claim(
         "the_join_is_unlearnt",
-        "Where the three-hop model does not learn x1, it unlearns the join that its prior gave it: the join's "
-        "attention at the end is less than 0.8 of that at the start.",
+        "Where the three-hop model does not learn x1, it unlearns the join of a fact's tokens that its prior gave it: "
+        "the join's attention at the end is less than 0.8 of that at the start.",
         begun["joined"] / begun.joined_start,
         "share of the join's attention that is left",
         below=0.8,
@@ -90,7 +90,7 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(waits, "beyond (9.2)", among=first).claim(
         "the_look_up_goes_too",
         "Where the three-hop model does not learn x1, the look-up does not form either: no head's attention from the "
-        "query to its first value reaches 1/N, which a model would have that finds the step by position.",
+        "query to its first value reaches 1/N, that of a model that finds the step by position.",
         waits.look_up,
         "look-up attention at the end",
         below=0.25,
@@ -208,8 +208,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
     yield Evidence(table[table.start == FIT[0]], "beyond", among=among).claim(
         "growth_alone_has_no_threshold",
-        f"Control: without the cost of the other duty and the decay of the look-up, the two-factor model predicts that "
-        f"x1 is learnt from b = {FIT[0]:g}, which no run does.",
+        "Control: without the cost of the join at queries and the decay of the look-up, the two-factor model predicts "
+        f"that x1 is learnt from b = {FIT[0]:g}, which no run does.",
         [free],
         "predicted step",
         also=[

@@ -201,7 +201,7 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
         "one_hop_in_other_words",
         f"{names(main)} answers one hop in all other wordings, too; it does in {words}.",
         [value > 0 for value in low],
-        "wordings in which it does",
+        "wordings in which it is answered",
         of="share of",
         equals=1,
     )

@@ -41,7 +41,7 @@ def about_knowledge(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(rows, "3").claim(
         "enough_is_known",
         f"{' and '.join(sorted(set(table.model)))} answers {first.value.sum():.0f} of {first.step.sum():.0f} prompts "
-        "with the right word before all others, in every sentence enough of them to judge by.",
+        "with the right word before all others, which is enough to judge every sentence by.",
         rows.value,
         "number of facts that a sentence brings out",
         at_least=ENOUGH,
@@ -64,8 +64,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     )  # fmt: skip
     yield evidence.claim(
         "they_write_the_subject_more_than_the_answer",
-        "Topic heads write the subject, of which MLPs are to make the answer: they write more along the subject than "
-        f"along the answer, each counted beside the other (cosine {of(table, 'apart: heads', 'cosine').mean():.2f}).",
+        "Topic heads write the subject, from which MLPs are to make the answer: fitted jointly, what they write is "
+        f"more along the subject than along the answer (cosine {of(table, 'apart: heads', 'cosine').mean():.2f}).",
         of(table, "apart: heads", "subject over answer", "low"),
         "lower end of what is written along the subject beyond what is along the answer",
         above=0,
@@ -73,7 +73,7 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     above = [of(table, "topic: looks", "topic", "low") - beside(table, "topic: looks", name) for name in CONTROLS]
     yield evidence.claim(
         "topic_heads_look_at_the_subject",
-        "These heads attend to the subject more than the best of ten random tens, and of ten tens of the same layers.",
+        "Topic heads attend to the subject more than the best of ten random sets, and of ten sets of the same layers.",
         above[0],
         "lower end of attention above that of random heads",
         above=0,
@@ -82,7 +82,7 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     chosen = table[(table.kind == "chosen") & (table.name == "topic")].groupby("run").step.median()
     yield evidence.claim(
         "the_topic_comes_first",
-        "The middle one of the topic heads is no later than the MLP that applies the function.",
+        "The median layer of the topic heads is no later than the MLP that applies the function.",
         of(table, "function", "layer") - chosen,
         "number of layers in between",
         at_least=0,
@@ -100,19 +100,19 @@ def about_exchange(table: DataFrame) -> Iterator[Claim]:
             "topic_heads_are_needed",
             "lost",
             "With the topic heads at the sentence's mean, more of what is known of the subject is lost than with the "
-            "best of ten random tens, and of ten tens of the same layers.",
+            "best of ten random sets, and of ten sets of the same layers.",
         ),
         (
             "topic_heads_carry_the_argument",
             "exchanged",
             "With the topic heads' outputs taken from another subject's prompt, the model goes further towards the "
-            "other's answer than with the best of the random tens.",
+            "other subject's answer than with the best of the random sets.",
         ),
         (
             "mlps_apply_it_to_the_argument",
             "by_mlps",
-            "What MLPs add then goes towards the other subject's answer, further than with the best of the random "
-            "tens: they compute the answer from what these heads write.",
+            "With topic heads' outputs so exchanged, what MLPs add goes further towards the other subject's answer "
+            "than with the best of the random sets, so MLPs compute the answer from what topic heads write.",
         ),
     ):
         ends = [of(table, f"beyond: {kind}", f"topic over {name}", "low") for name in CONTROLS]
@@ -134,14 +134,14 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
     named = ", ".join(f"layer {layer:.0f}" for layer in where)
     yield Evidence(table, "5").claim(
         "a_late_mlp_adds_the_answer",
-        "The MLP that adds most to the answer, against other answers of its relation, was chosen on some groups of "
-        f"facts. On the other groups it adds, too; it is in the last third of the layers ({named}), and it adds more "
-        "than to other subjects' answers.",
+        "The MLP that was chosen on some groups of facts for what it adds to the answer, against other answers of its "
+        "relation, adds on the other groups, too, and more than to other subjects' answers. It is in the last third of "
+        f"the layers ({named}).",
         of(table, "function", "adds", "low"),
         "lower end of what it adds (nats)",
         above=0,
         also=[
-            bound("its place among the layers", (where + 1) / layers, above=LATE),
+            bound("place among the layers", (where + 1) / layers, above=LATE),
             bound("that end above what it adds to mixed answers",
                   of(table, "function", "adds", "low") - beside(table, "function: mixed"), above=0),
         ],
@@ -154,7 +154,8 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
     mixed = table[table.kind == "regression: mixed"]
     yield evidence.claim(
         "the_answer_is_in_it",
-        "In the regression of its output the answer's direction has a positive number, above that of mixed answers.",
+        "In the regression of the chosen MLP's output, the answer's direction has a coefficient above 0 and above "
+        "that of mixed answers.",
         of(table, "regression: number", "answer", "low"),
         "lower end of the answer's number",
         above=0,
@@ -168,8 +169,8 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "heads_explain_it",
-        "What varies in its output between subjects is explained, on groups that were not fitted, by the heads' "
-        "outputs and the rest of what it reads, each with a number (R²).",
+        "What varies between subjects in the chosen MLP's output is explained, on groups that were not fitted, by the "
+        "heads' outputs and the rest of what it reads, each with a coefficient (R²).",
         of(table, "regression", "read"),
         "R²",
         at_least=FEW,
@@ -191,8 +192,9 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
     yield evidence.claim(
         "it_erases_and_amplifies",
-        "It erases what some topic heads wrote and amplifies what others did: some numbers have intervals below "
-        f"0 ({told(erased)} of {told(heads.groupby('run').size())} heads), and some above ({told(amplified)}).",
+        "The chosen MLP erases what some topic heads wrote and amplifies what others did: some coefficients' "
+        f"intervals lie below 0 ({told(erased)} of {told(heads.groupby('run').size())} heads), and some above 0 "
+        f"({told(amplified)}).",
         erased,
         "number of heads that are erased",
         at_least=1,
@@ -200,8 +202,8 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "the_intercept_points_to_the_kind",
-        "Its intercept, which is the same for all subjects, adds to answers of the relation that were not fitted more "
-        "than to those of other relations.",
+        "The intercept of the chosen MLP's regression, the same for all subjects, adds to answers of the relation "
+        "that were not fitted more than to those of other relations.",
         of(table, "intercept", "own kind", "low"),
         "lower end of what it adds (nats)",
         above=0,
@@ -271,8 +273,8 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "In a model made by hand the planted topic head writes all of the topic, the planted memory adds all of the "
-        "answer and has the number that was planted, and the planted suppression is found in every prompt.",
+        "In a hand-set model the planted topic head writes all of the topic, the planted memory adds all of the "
+        "answer with the coefficient that was planted, and the planted suppression is found in every prompt.",
         of(hand, "topic: share", "topic"),
         "share of the topic head",
         within=around(1, 1e-3),
@@ -288,7 +290,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
         "At initial weights nothing adds the answer: the MLP that is chosen adds nothing on other groups (95 %), the "
-        "answer's number has an interval with 0 in it, and the last layer lowers as many answers as it raises.",
+        "interval of the answer's coefficient contains 0, and the last layer lowers as many answers as it raises.",
         of(idle, "function", "adds"),
         "number of nats",
         also=[

@@ -80,8 +80,9 @@ def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
     return Evidence(hurt, PAPER).claim(
         "acts_like_a_smaller_model",
         "By its loss, the middle model at the worst pool does no better than a smaller one without repetition (paper: "
-        "repeating 0.1 % of the data 100 times makes 800M parameters act like 400M, a share of .5). The share of its "
-        f"parameters at which models without repetition have its loss; median losses of those by parameters: {told}.",
+        "repeating 0.1 % of the data 100 times makes 800M parameters act like 400M, a share of .5). The number is the "
+        "share of its parameters at which models without repetition have its loss; their median losses, by parameters: "
+        f"{told}.",
         shares_of_size(hurt.loss, rungs),
         "share of the parameters",
         below=0.75,

@@ -43,7 +43,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
         yield Evidence(table, "2", source="paper").claim(
             id,
-            f"In {names(table)} fewer than 5 % of all heads have a score of 0.1 or more, {words} (95 %).",
+            f"In {names(table)} fewer than 5 % of all heads have a retrieval score of 0.1 or more, {words} (95 %).",
             [value for end in ends for value in end],
             "end of the interval of the share of heads",
             number=share.mean(),
@@ -215,15 +215,15 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
         "In a hand-set model the head that copies has a score of 1, with the answer given and with its own, and no "
         "other head has any.",
         [*highest(hand), *highest(hand, "free")],
-        "highest score",
+        "score of the best head",
         equals=1,
-        also=[bound("second highest score", second, equals=0)],
+        also=[bound("score of the second", second, equals=0)],
     )
     yield Evidence(idle, "control (ours)").claim(
         "untrained_none",
         "At initial weights no head is a retrieval head.",
         highest(idle),
-        "highest score",
+        "score of the best head",
         below=NOTHING,
     )
     errors = of(toys, "error")
@@ -232,7 +232,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
         "toys_that_copy",
         "Small models that copy have a head that hits nine tokens in ten or more.",
         highest(copying),
-        "highest score",
+        "score of the best head",
         at_least=0.9,
         provided=bound("the number of models that copy", len(copying.run.unique()), at_least=1),
     )
@@ -240,6 +240,6 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
         "untrained_toys_none",
         "Before training no head of these small models is a retrieval head.",
         highest(early),
-        "highest score",
+        "score of the best head",
         below=NOTHING,
     )

@@ -117,8 +117,8 @@ def random(table: DataFrame) -> Iterator[Claim]:
     at = shares[1] if len(shares) > 1 else 0.0
     yield Evidence(models(table), "abstract").claim(
         "less_than_least_squares_pays",
-        "A quarter of random labels costs the transformer less than it costs least squares (paper: it degrades less "
-        "than feared).",
+        "A quarter of random labels costs the transformer less than it costs least squares (paper: less than one "
+        "might expect).",
         slope(table, CLEAN, at) / slope(table, "least squares", at),
         "rise of its error over that of least squares",
         below=1.0,

@@ -67,8 +67,8 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
     chance, contrary = by_chance(pairs, seeds, mean, sign), by_chance(pairs, seeds, mean, -sign)
     return Evidence(table, "beyond").claim(
         name,
-        f"{sentence} (Mean Kendall's τ of {column} and the step at which a hop was learnt, spread over hops; by chance "
-        f"with probability {chance:.2g}, by shuffles within seeds.)",
+        f"{sentence} (The number is the mean over hops of Kendall's τ between {column} and the step of learning; "
+        f"probability by chance: {chance:.2g}, by shuffles within seeds.)",
         taus,
         number=mean,
         also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],

@@ -64,8 +64,8 @@ def by_hand_claim(rows: DataFrame) -> Claim:
     """Whether one map can serve several places."""
     return Evidence(rows, "ours", source="exact").claim(
         "one_map_can_serve_several_places",
-        "Weights made by hand tell as many places apart by one map as they have experts; with every gate at its mean "
-        f"they do not ({span(rows.held_accuracy)} right).",
+        "With hand-set weights one map tells as many places apart as it has experts; with every gate at its mean "
+        f"it does not ({span(rows.held_accuracy)} right).",
         rows.accuracy,
         "accuracy",
         equals=1,
@@ -132,7 +132,7 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
         floors, of_token = wide[f"{name}s_by_place_floor"], wide[f"{name}s_by_token"]
         yield Evidence(wide, "analysis", among=ends).claim(
             f"{name}_experts_specialise_in_places",
-            f"{name.capitalize()} experts specialise in places: which gate is widest tells a {whose}'s place "
+            f"{name.capitalize()} experts specialise in places: which gate is largest tells a {whose}'s place "
             f"({span(there)} of ln E), by more than before training ({span(before)}) and more than shuffled (at most "
             f"{floors.max():.2f}); of its token it tells {span(of_token)}.",
             there - before,
@@ -156,8 +156,8 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_soon_on_induction",
         f"Experts learn induction as soon as dense attention of as many weights: in {median(experts)} steps against "
-        f"{median(many)} (medians; as many maps and weights {median(of(ends, 'wide maps'))}, as many maps and as wide "
-        f"{median(of(ends, 'narrow maps'))}).",
+        f"{median(many)} (medians; dense with as many maps and weights {median(of(ends, 'wide maps'))}, as many maps "
+        f"and as wide {median(of(ends, 'narrow maps'))}).",
         experts.learnt.fillna(math.inf).median() / many.learnt.median() if len(experts) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.25),

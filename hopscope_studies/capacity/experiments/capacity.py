@@ -107,16 +107,16 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     table = table.assign(learns=table.loss < LEARNT, by=table.learnt.fillna(table.steps))
     within, beyond = table[table.hops <= table.capacity], table[table.k > table.capacity]
     of = Evidence(within, SOURCE, among=table)
-    sentence = "Chains within capacity are learnt: every hop, in four of five seeds."
+    sentence = "Every hop of chains within capacity is learnt in at least four of five seeds."
     share = within.groupby(["setting", "run"]).learns.all().groupby("setting").mean()
     yield of.claim("within_is_learnt", sentence, share, "share of runs by setting", at_least=0.8)
     kept = within[within.learns].three_chains
-    sentence = "What is learnt within capacity is an algorithm that also answers among three chains."
+    sentence = "Hops learnt within capacity are learnt by an algorithm that also answers among three chains."
     yield of.claim("algorithm_within", sentence, kept, "accuracy of a learnt hop", at_least=0.8, of="median")
     of = Evidence(beyond, SOURCE, among=table)
     sentence = "No hop beyond capacity is learnt."
     yield of.claim("nothing_beyond", sentence, beyond.loss, "loss", at_least=LEARNT)
-    sentence = "Hops beyond capacity end at the heuristic: the mean of the right step's symbols, whatever the chain."
+    sentence = "Hops beyond capacity end at the loss of answering with the mean of the right step's symbols."
     yield of.claim("guess_beyond", sentence, beyond.loss, "loss", within=around(GUESS, 0.05), of="median")
     yield from of_what_is_reachable(table)
 
@@ -127,13 +127,14 @@ def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
     learns, by, unlike = (beside(table, value) for value in ("learns", "by", "three_chains"))
     learns = learns.astype(float)
     fewer = (learns[False] - learns[True]).groupby(["layers", "hops", "seed"]).mean()
-    sentence = "If hops beyond capacity are asked as well, fewer of those within it are learnt."
+    sentence = "If hops beyond capacity are asked as well, fewer hops within capacity are learnt."
     yield of.claim("fewer", sentence, fewer, "difference of the shares learnt", at_least=0.2, of="mean")
-    sentence = "If hops beyond capacity are asked as well, those within it are learnt later."
+    sentence = "If hops beyond capacity are asked as well, hops within capacity are learnt later."
     yield of.claim("later", sentence, by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
     both = learns.min(axis=1) == 1
     sentence = (
-        "Learnt nevertheless, they are less of an algorithm: among three chains they lose accuracy to the others."
+        "Asking for hops beyond capacity lowers accuracy, among three chains, on hops within capacity that are learnt "
+        "either way."
     )
     lost = (unlike[False] - unlike[True])[both]
     yield of.claim("worse_elsewhere", sentence, lost, "difference of accuracies", above=0.05, of="median")

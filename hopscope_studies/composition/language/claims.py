@@ -42,16 +42,17 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
          "Cutting the eight highest induction heads costs more accuracy on the second copy than the worst of ten "
-         "random eights (95 %, lower end; paper: 50 of Pythia-7B cost .91, 50 random ones .09)", "share of tokens"),
+         "random sets of eight (95 %, lower end; paper: 50 of Pythia-7B cost .91, 50 random ones .09)",
+         "share of tokens"),
         ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN,
          "Cutting the eight highest induction heads costs more accuracy than the worst of ten sets of eight heads of "
          "the same layers", "share of tokens"),
         ("cutting_costs_more_nats", "log_p", "random", MAIN,
-         "Cutting the eight highest induction heads costs more log-probability than the worst of ten random eights",
-         "nats per token"),
+         "Cutting the eight highest induction heads costs more log-probability than the worst of ten random sets of "
+         "eight", "nats per token"),
         ("sixteen_cost_more_than_random", "log_p", "random", "induction 16",
-         "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sixteens",
-         "nats per token"),
+         "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sets of "
+         "sixteen", "nats per token"),
     ):  # fmt: skip
         rows = table[(table.kind == f"beyond the worst {control}: {measure}") & (table.name == name)]  # of some seeds
         yield Evidence(rows, SONG).claim(id, f"{words}.", rows.low, f"lower end of {what}", above=0)
@@ -80,7 +81,7 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "previous_token_heads_are_needed",
-        "Cutting the eight highest previous-token heads also costs more accuracy than the worst of ten random eights.",
+        "Cutting the eight highest previous-token heads also costs more accuracy than the worst of ten random sets.",
         of(table, "beyond the worst random: accuracy", "previous", "low"),
         "lower end of share of tokens",
         above=0,
@@ -141,7 +142,7 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
         "For at least half of the eight induction heads, the head of an earlier layer that overlaps most is one of the "
         "eight previous-token heads.",
         Series([str(other) in own for other, own in zip(best.other, best.own, strict=True)], dtype=float),
-        "induction heads of which this is so",
+        "induction heads with such a partner",
         of="share of",
         at_least=0.5,
     )

@@ -145,7 +145,7 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     """Answers on a list that is shown again in another order."""
     yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers go to what followed it there (CRP at +1 over the mean at lags 2 to 5).",
+        "After a token of the list, answers go to what followed it (recall at lag +1 over the mean at lags 2 to 5).",
         of(table, "contiguity", "whole", "low"),
         "lower end of contiguity",
         above=CONTIGUOUS,
@@ -163,18 +163,18 @@ def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """Which heads contiguity needs."""
     evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
-        ("contiguity_needs_the_heads", "random", "matching", "Without the eight heads of the highest matching scores "
-         "less contiguity is left than without the worst of ten random eights"),
+        ("contiguity_needs_the_heads", "random", "matching", "Without the eight heads of the highest matching "
+         "scores, less contiguity is left than without the worst of ten random sets of eight"),
         ("more_than_the_same_layers", "same layers", "matching", "Without the eight heads of the highest matching "
-         "scores less contiguity is left than without the worst of ten eights of the same layers"),
+         "scores, less contiguity is left than without the worst of ten sets of the same layers"),
         ("contiguity_needs_heads_like_recall", "random", "recall", "Without the eight heads nearest to a model of "
-         "recall less contiguity is left than without the worst of ten random eights (paper: this holds for the score "
-         "of in-context learning)"),
+         "recall, less contiguity is left than without the worst of ten random sets (paper: this holds for the "
+         "score of in-context learning)"),
     ):  # fmt: skip
         mean = of(table, "left: contiguity", name).mean()
         yield evidence.claim(
             id,
-            f"{words} (95 % over lists, lower end; {mean:.0%} are left).",
+            f"{words} (95 % over lists, lower end; {mean:.0%} of it is left).",
             of(table, f"beyond the worst {control}: contiguity", name, "low"),
             "lower end of the difference of shares",
             above=0,
@@ -183,7 +183,7 @@ def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, EMERGENCE, source="the toy study").claim(
         "as_gone_as_in_the_toy",
         "Without the eight heads of the highest matching scores contiguity is gone, as in the toy models without their "
-        f"copying heads (there {round(left, 3) + 0:.1%} are left in the median).",
+        f"copying heads (there {round(left, 3) + 0:.1%} is left in the median).",
         of(table, "left: contiguity", "matching", "high"),
         "upper end of the share left",
         at_most=GONE,

@@ -113,7 +113,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements, and what stages do."""
     by_itself = at_k(table, "none")
-    yield alone(by_itself, "Trained on k hops alone, k = {}, the loss stays at ln N.")
+    yield alone(by_itself, "When models train on k hops alone (k = {}), the loss stays at ln N.")
     together, words = at_k(table, "implicit"), "all numbers of hops asked of every sequence"
     beyond = together.task_k > by_itself.task_k.max()
     yield solved("all_together_solve", together[~beyond], words)

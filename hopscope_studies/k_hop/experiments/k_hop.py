@@ -101,7 +101,7 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements."""
-    sentence = "Models trained on k-fold composition alone, k = {}, stay at the chance loss ln N."
+    sentence = "Models trained on k-fold composition alone (k = {}) stay at the chance loss ln N."
     yield alone(at_k(table, "none"), sentence)
     for name, words in (("layerwise", "curriculum"), ("mixture", "mixture")):
         yield solved(at_k(table, name), name, words)

@@ -106,19 +106,18 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         at_least=0.8,
     )
     more = at(table, "looped", trained + 1)
-    yield each(
-        "one_more_hop", "It answers one hop more than it was trained on, with one loop more.", more, table, above=0.4
-    )
+    sentence = "The looped layer answers one hop more than it was trained on, with one loop more."
+    yield each("one_more_hop", sentence, more, table, above=0.4)
     twice = at(table, "looped", 2 * trained)
-    yield each("twice_as_many", "It answers twice as many hops, with as many loops more.", twice, table, above=0.4)
+    sentence = "The looped layer answers twice as many hops as it was trained on, with one loop more per added hop."
+    yield each("twice_as_many", sentence, twice, table, above=0.4)
     unshared = at(table, "unshared", trained + 1)
     yield each("unshared_does_not", "As many unshared layers do not answer one hop more.", unshared, table, below=0.4)
     yield from of_training(table, trained)
     yield too_many_loops(table, trained)
     chains = at(table, "looped", trained, chains=8)
-    yield each(
-        "more_chains", "It follows the hops that it learnt among twice as many chains.", chains, table, above=0.4
-    )
+    sentence = "Among twice as many chains, the looped layer follows the hops that it learnt."
+    yield each("more_chains", sentence, chains, table, above=0.4)
 
 
 def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
@@ -127,7 +126,7 @@ def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
     fixed = at(table, "looped, always D hops", trained + 1)
     yield Evidence(fixed, "ours", among=table).claim(
         "lengths_vary",
-        "Trained on chains of one length alone, it answers one hop more in fewer cases.",
+        "Trained on chains of one length alone, the looped layer answers one hop more in fewer cases.",
         (mixed - fixed.set_index("seed").accuracy).dropna(),
         "difference of accuracies",
         above=0.0,
@@ -136,7 +135,7 @@ def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
     alone = alone[(alone.hops == 2) & (alone.loops == 3) & (alone.chains == 4)]
     yield each("a_prior_is_needed", "Without a prior plain attention does not learn two hops.", alone, table, below=0.4)
     shifted = at(table, "looped, kv_shift", 2)
-    yield each("kv_shift_needs_none", "With shifted keys and values two hops are learnt.", shifted, table, at_least=0.8)
+    yield each("kv_shift_needs_none", "KV shift learns two hops without a prior.", shifted, table, at_least=0.8)
 
 
 def too_many_loops(table: DataFrame, trained: int) -> Claim:

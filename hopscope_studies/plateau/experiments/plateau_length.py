@@ -156,7 +156,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
         yield Evidence(table, "beyond (9.2)").claim(
             name,
-            f"The steps from the plateau to the first of one hop go as the length to the power of {power:g} ± "
+            f"The wait from the plateau to x1, the only hop, scales as the length to the power of {power:g} ± "
             f"{LEEWAY:g}, {words}.",
             powers,
             "power of the length, seed by seed",

@@ -170,7 +170,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         learnt = rows.groupby("value").learnt.agg(lambda steps: steps.notna().mean())
         yield Evidence(rows, "beyond (9.2)", among=table).claim(
             f"wait_for_{scale.hop}_by_{scale.name.replace(' ', '_')}",
-            f"The steps waited for {scale.hop} go as the {scale.name} to the power of {scale.power:g} ± "
+            f"The wait for {scale.hop}, in steps, scales as the {scale.name} to the power of {scale.power:g} ± "
             f"{scale.leeway:g}.",
             powers,
             f"power of the {scale.name}, seed by seed",

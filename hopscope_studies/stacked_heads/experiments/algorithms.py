@@ -167,7 +167,7 @@ def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
         "By the theory's information-flow model, the paths of every circuit found in a one-head-per-layer model "
         f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
         circuits.name != NONE,
-        "circuits that do",
+        "circuits whose paths suffice",
         of="share of",
         equals=1,
     )
@@ -180,7 +180,7 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
         "In circuits of models with enough layers for one hop per layer (D + 1 layers, D = 3 to 5), the query "
         f"follows the chain by itself, one fact after the other, as the paper describes ({by_order(circuits)}).",
         circuits.name == "linear, by the query",
-        "circuits that do",
+        "circuits in which the query does all",
         of="share of",
         equals=1,
     )
@@ -206,7 +206,7 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
         "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires "
         f"({cells or 'none'}).",
         circuits.name.str.startswith("doubling"),
-        "circuits that are",
+        "circuits that are pointer doubling",
         of="share of",
         equals=1,
     )

@@ -228,7 +228,7 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
         "first_head_joins_pairs",
         "In every 12-layer model's circuit the first head in use attends from a fact's second token to its first.",
         [first_joins_pairs(circuit) for circuit in circuits],
-        "circuits in which it does",
+        "circuits whose first head does",
         of="share of",
         equals=1,
         provided=without_prior(each),
@@ -246,7 +246,7 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
         "In the three-hop circuit of every 12-layer model the query looks up every symbol itself, each in a later "
         "layer than the one before, and no fact is joined to the next.",
         [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)],
-        "circuits that do",
+        "circuits in which the query does all",
         of="share of",
         equals=1,
     )

@@ -184,7 +184,7 @@ def in_layer_order(table: DataFrame) -> Claim:
         "look-up, then C in 22, D in 23, E in 24; ours, counted from 0, first "
         f"layers by circuit: {told}).",
         [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
-        "circuits that do",
+        "circuits in that order",
         of="share of",
         equals=1,
     )

@@ -155,7 +155,8 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
     yield Evidence(table, "beyond (8.2)").claim(
         "few_heads_do_the_hop",
-        f"A small set of heads does what depends on the question (others at their mean pattern): {'; '.join(sets)}.",
+        "A small set of heads suffices for what depends on the question (others at their mean pattern): "
+        f"{'; '.join(sets)}.",
         size / whole,
         "share of the model's heads",
         at_most=FEW,
@@ -168,8 +169,8 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
         at_least=0.8,
     )
     for name, others, sentence in (
-        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing."),
-        ("others_do_not", "all but the set", "All other heads together keep little."),
+        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing of the log-odds."),
+        ("others_do_not", "all but the set", "All other heads together keep little of the log-odds."),
     ):
         yield Evidence(table, "beyond (E)").claim(
             name,
@@ -196,7 +197,7 @@ def about_the_stack(table: DataFrame) -> Iterator[Claim]:
         "an_induction_head_is_among_them",
         "One of the eight strongest induction heads is in the set.",
         [bool(heads & induction[str(run)]) for run, heads in sets.items()],
-        "sets in which one is",
+        "sets with such a head",
         of="share of",
         equals=1,
     )

@@ -198,8 +198,8 @@ def compared(
     shares = sooner.groupby(level="seed").mean()
     return Evidence(rows, "beyond (3.1, 6, 7.1)").claim(
         name,
-        f"{sentence}, without a prior and with all else equal (in {wins} of {told} pairs; {len(both) - told} more "
-        "do not tell; pairs of one seed share its data, so that only seeds are independent).",
+        f"{sentence}, without a prior and with all else equal (in {wins} of {told} pairs, {len(both) - told} "
+        "tied; pairs of one seed share its data, so that only seeds are independent).",
         shares,
         "share of pairs in which it is learnt sooner, seed by seed,",
         n=len(shares),
