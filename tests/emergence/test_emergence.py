@@ -16,7 +16,7 @@ from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.drawing import emergence_curves, emergence_order
-from hopscope.emergence.change_point import change_point
+from hopscope.emergence.change_point import CENTRES, Grid, change_point
 from hopscope.emergence.onset import Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
 from hopscope.emergence.record import attention, circuit_paths, recorded
@@ -161,6 +161,15 @@ def test_the_interval_of_an_onset_is_open_where_samples_never_pass():
     resampled = numpy.array([[0.1, 0.3, last] for last in numpy.linspace(0.45, 0.57, 100)])
     found = onset([0, 10, 20], curve, resampled=resampled)
     assert found.status == "seen" and found.low is not None and found.high is None
+
+
+def test_the_grid_does_not_grow_with_the_steps_that_were_streamed():
+    """A run logs thousands of rows; one centre a row took memory quadratic in them, 4 GB for 3,000."""
+    times = numpy.arange(1201.0)
+    assert [len(Grid(times[:n]).centres) for n in (26, 401, 1201)] == [199, 399, CENTRES]
+    noise = 0.02 * numpy.random.default_rng(0).standard_normal(1201)
+    found = change_point(range(1201), 0.1 + 0.8 / (1 + numpy.exp(-(times - 445) / 12)) + noise)
+    assert found is not None and found.step == pytest.approx(445, abs=2) and found.low <= 445 <= found.high
 
 
 def test_a_flat_curve_has_no_change_point():
