@@ -123,7 +123,7 @@ class Grid:
         self.times = times
         along = max(1, min(ALONG, CENTRES // (len(times) - 1)))
         parts = [numpy.linspace(a, b, along, endpoint=False) for a, b in itertools.pairwise(times)]
-        self.centres = numpy.concatenate(parts)[1:]
+        self.centres = numpy.concatenate(parts)[1 :: 1 + (len(times) - 2) // CENTRES]
         self.widths = numpy.geomspace(numpy.diff(times).min() / 8, (times[-1] - times[0]) / 8, WIDTHS)
         shape = logistic((times - self.centres[:, None]) / self.widths[:, None, None])  # width centre time
         centred = shape - shape.mean(-1, keepdims=True)

@@ -131,7 +131,7 @@ def onset(
     return Onset("seen", step, *ends, int(steps[first - 1]), int(steps[first]), falls)
 
 
-def passing(steps: Sequence[int], curves: Array, thresholds: Array) -> Array:
+def passing(steps: Sequence[float], curves: Array, thresholds: Array) -> Array:
     """Where each curve first exceeds its threshold, interpolated; −∞ if it starts above it, ∞ if it never does."""
     times, rows = numpy.asarray(steps, float), numpy.arange(len(curves))
     above = curves > thresholds[:, None]

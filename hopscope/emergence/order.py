@@ -58,7 +58,10 @@ def first_of_kind(run: Run) -> dict[str, Onset]:
 
 
 def precedes(a: Onset, b: Onset) -> int:
-    """1 if event a came before b, −1 if after, 0 if that is not determined."""
+    """1 if event a came before b, −1 if after, 0 if that is not determined.
+
+    An interval that is open at one end reaches beyond the checkpoints, so it overlaps everything on that side.
+    """
     rank = {"already": 0, "seen": 1, "never": 2}
     if rank[a.status] != rank[b.status]:
         return 1 if rank[a.status] < rank[b.status] else -1
@@ -66,7 +69,7 @@ def precedes(a: Onset, b: Onset) -> int:
         return 0
     first, second = (a, b) if a.step <= b.step else (b, a)
     apart = first.by is not None and second.after is not None and first.by <= second.after
-    disjoint = first.high is None or second.low is None or first.high <= second.low
+    disjoint = first.high is not None and second.low is not None and first.high <= second.low
     return 0 if not (apart and disjoint) else 1 if first is a else -1
 
 
@@ -135,7 +138,8 @@ class Agreement:
         runs: the number of runs.
         holds: in how many runs no determined pair contradicts the modal order.
         confirmed: in how many of these every pair is present and determined.
-        holds_interval: of the share of runs in which it holds (Wilson).
+        holds_interval: of the share of runs in which it holds (Wilson), as if the order had been given beforehand. But
+            it is chosen on these runs, so others contradict it more often, above all if runs are few or differ.
         pairs: every pair of events, in the modal order.
         tau: Kendall's τ of each run against the modal order; None if the run determines nothing.
         mean_tau: mean of τ over all pairs of runs; None with fewer than two comparable runs.

@@ -26,10 +26,14 @@ TRIES = "tries.json"
 
 @dataclass(frozen=True)
 class Search(Work):
-    """A search for the largest size in [low, high] that a memory can hold; subclasses define what a size is."""
+    """A search for the largest size that a memory can hold; subclasses define what a size is.
+
+    It lies from `low` to below `high`, which is not tried. If every tried size passes, what is found is a lower bound
+    just below `high`.
+    """
 
     low: int = setting(8, "least size tried", low=1)
-    high: int = setting(64, "greatest size", low=2)
+    high: int = setting(64, "a size that is taken to be too large", low=2)
     precision: float = setting(1.01, "ratio of the bracket's ends at which the search stops", low=1)
 
     @abstractmethod

@@ -19,7 +19,8 @@ Claim = Mapping[str, Any]  # a row of claims.json, with its experiment
 VERDICTS = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "undecided": ("is undecided", "are undecided")}
 HOW_COUNTED = (
     "A claim that was judged at several scales counts once, as the scale with the most seeds says, or the largest of "
-    "equals. A control says what must be so before the others mean anything, such as that an untrained model guesses."
+    "equals. A scale at which no run stands behind the claim has no seeds. A control says what must be so before the "
+    "others mean anything, such as that an untrained model guesses."
 )
 CONTROL = re.compile(r"(?<![a-z])controls?(?![a-z])", re.IGNORECASE)
 
@@ -54,9 +55,10 @@ def counted(claims: Iterable[Claim]) -> Tally:
 def at_last(claims: Iterable[Claim]) -> list[Claim]:
     """Each claim once, at the scale with the most seeds, and among equals at the largest scale.
 
-    The largest scale has more cells or longer runs, but a scale of many cells may have few seeds yet.
+    The largest scale has more cells or longer runs, but a scale of many cells may have few seeds yet. Where n is 0 the
+    seeds are those of other rows, and do not count.
     """
-    ordered = sorted(claims, key=lambda row: (len(row["seeds"]), SCALES.index(row["scale"])))
+    ordered = sorted(claims, key=lambda row: (len(row["seeds"]) if row["n"] else 0, SCALES.index(row["scale"])))
     return list({(row["experiment"], row["id"]): row for row in ordered}.values())
 
 

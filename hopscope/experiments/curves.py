@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy
 from pandas import DataFrame, MultiIndex, Series
 
 from hopscope.configuration.config import Config
+from hopscope.emergence.onset import passing
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 
@@ -97,11 +99,9 @@ def naming(curves: DataFrame, by: By) -> list[str]:
 
 
 def crossing(steps: list[float], losses: list[float], threshold: float) -> float:
-    """Where a falling curve first falls below a threshold, interpolated; NaN if it never does."""
-    for i, loss in enumerate(losses):
-        if loss < threshold:
-            if i == 0:
-                return float(steps[0])
-            share = (losses[i - 1] - threshold) / (losses[i - 1] - loss)
-            return steps[i - 1] + share * (steps[i] - steps[i - 1])
-    return math.nan
+    """Where a falling curve first falls below a threshold, interpolated; NaN if it never does.
+
+    A curve that is below it from the beginning has its first step, though it may have fallen before.
+    """
+    step = float(passing(steps, -numpy.array([losses]), numpy.array([-threshold]))[0])
+    return {-math.inf: float(steps[0]), math.inf: math.nan}.get(step, step)

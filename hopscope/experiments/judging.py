@@ -234,7 +234,7 @@ class Evidence:
             sentence: what is claimed.
             values: number and spread are computed from them, and `limit` applies to them.
             what: what each value is, in words that can follow "lowest", "highest" or "mean".
-            n: how many runs or samples the number is computed from; None: the number of runs in `rows`.
+            n: how many runs or samples the number is computed from, 0 for none; None: the number of runs in `rows`.
             number: a statistic of the values, or the number itself; None: the statistic that decides, or else their
                 mean.
             spread: None: lowest and highest of the values.
@@ -254,7 +254,7 @@ class Evidence:
             under_prior(sentence, some),
             number=value,
             spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
-            n=max(1, self.rows.run.nunique() if n is None else int(n)),  # of a count in numpy, too, which is no JSON
+            n=self.rows.run.nunique() if n is None else int(n),  # of a count in numpy, too, which is no JSON
             seeds=tuple(sorted({int(seed) for seed in some.seed})),
             threshold=words_of(bounds, provided, self.source) + words_of_number(values, statistic, what, limit),
             verdict=settled(bounds, provided),

@@ -23,8 +23,8 @@ class Quantities:
     section: str
 
     def of(self, kind: str, quantity: str) -> Series:
-        """A quantity at the end of each run of a kind, by seed."""
-        return self.course(kind, quantity).groupby("seed").value.last()
+        """A quantity at the end of each run of a kind, by seed; NaN where it is unknown there."""
+        return self.course(kind, quantity).drop_duplicates("seed", keep="last").set_index("seed").value.sort_index()
 
     def course(self, kind: str, quantity: str) -> DataFrame:
         """A quantity over training in all runs of a kind, sorted by step."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+from hopscope.interventions.patterns import visible
 from hopscope.measures.base import Observation, attention
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import RELATIONS
@@ -13,12 +16,15 @@ NEEDS = (attention,)
 def attention_on_path(seen: Observation) -> dict[str, float]:
     """Mean attention (0–1) per path, such as `L1H0 value[1]->key[1]`; paths to another chain end in ` (other)`.
 
-    Only paths that can exist in the task, and that the mask allows to carry any attention, are listed.
+    The mean is over the positions of the attending role that see a position of the attended one, as in circuits and in
+    emergence. Only paths that can exist in the task, and that carry some attention, are listed.
     """
-    names, attended = seen.batch.roles.names, seen.batch.roles.attended
+    roles, inputs = seen.batch.roles, seen.batch.inputs
+    sees = visible(inputs.shape[1], seen.model.architecture.causal, inputs.device)
     attention_by_path = {}
-    for layer in range(seen.model.architecture.n_layers):
-        strengths = seen.batch.roles.strengths(seen.cache["pattern", layer])
-        for r, h, q, k in (strengths > 0).nonzero().tolist():
-            attention_by_path[str(Path(layer, h, names[q], attended[k], RELATIONS[r]))] = float(strengths[r, h, q, k])
+    for query, key, relation in product(roles.names, roles.attended, RELATIONS):
+        ends = str(Path(0, 0, query, key, relation)).removeprefix("L0H0")
+        for head, strength in seen.attention_on(roles.pairs(query, key, relation) & sees).items():
+            if strength > 0:
+                attention_by_path[head + ends] = strength
     return attention_by_path

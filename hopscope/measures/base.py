@@ -67,10 +67,8 @@ class Observation:
 
     def attention_on(self, wanted: Bool[Tensor, "batch query key"]) -> dict[str, float]:
         """Mean attention (0–1) of every head to these keys, over the queries that have one; empty if none has."""
-        rows = wanted.any(-1)
-        if not rows.any():
-            return {}
-        return {name: float(torch.where(wanted, p, 0).sum(-1)[rows].mean()) for name, p in self.patterns()}
+        queries, entries = int(wanted.any(-1).sum()), wanted.nonzero(as_tuple=True)
+        return {name: float(p[entries].sum() / queries) for name, p in self.patterns()} if queries else {}
 
 
 def observe(model: Model, batch: Batch) -> Observation:

@@ -13,7 +13,7 @@ NEEDS = (Need("a task with a random source", lambda task, _: isinstance(task, So
 def total_variation(seen: Observation) -> dict[str, float]:
     """Mean total variation (0–1) between the model's distribution of the next token and the source's own.
 
-    It is 0 for a model that knows the source. `late` is the same over the later half of the asked positions.
+    It is 0 for a model that knows the source. `late` is the same over what is asked in the later half of the sequence.
     """
     task = seen.task
     assert isinstance(task, SourceTask)

@@ -16,7 +16,7 @@ from hopscope.cli import main
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.drawing import emergence_curves, emergence_order
-from hopscope.emergence.change_point import change_point
+from hopscope.emergence.change_point import CENTRES, Grid, change_point
 from hopscope.emergence.onset import Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
 from hopscope.emergence.record import attention, circuit_paths, recorded
@@ -38,7 +38,8 @@ def sigmoid(centre, width=4.0, floor=0.1, ceiling=0.9):
 
 
 def seen(step, after, by, low=None, high=None):
-    return Onset("seen", step, low, high, after, by, 0)
+    """An onset between two checkpoints; its interval covers the time between them, unless it is given."""
+    return Onset("seen", step, after if low is None else low, by if high is None else high, after, by, 0)
 
 
 # Onsets ----------------------------------------------------------------------------------------------------------
@@ -162,6 +163,15 @@ def test_the_interval_of_an_onset_is_open_where_samples_never_pass():
     assert found.status == "seen" and found.low is not None and found.high is None
 
 
+def test_the_grid_does_not_grow_with_the_steps_that_were_streamed():
+    """A run logs thousands of rows; one centre a row took memory quadratic in them, 4 GB for 3,000."""
+    times = numpy.arange(1201.0)
+    assert [len(Grid(times[:n]).centres) for n in (26, 401, 1201)] == [199, 399, CENTRES]
+    noise = 0.02 * numpy.random.default_rng(0).standard_normal(1201)
+    found = change_point(range(1201), 0.1 + 0.8 / (1 + numpy.exp(-(times - 445) / 12)) + noise)
+    assert found is not None and found.step == pytest.approx(445, abs=2) and found.low <= 445 <= found.high
+
+
 def test_a_flat_curve_has_no_change_point():
     assert change_point(STEPS, numpy.full(8, 0.3)) is None
     assert change_point(STEPS[:4], sigmoid(15)[:4]) is None  # too few checkpoints
@@ -191,6 +201,18 @@ def test_order_within_a_run_needs_a_checkpoint_between():
     never, already = Onset("never", None, None, None, 70, None, 0), Onset("already", None, None, None, None, 0, 0)
     assert precedes(already, seen(5, 0, 10)) == 1 and precedes(never, seen(5, 0, 10)) == -1
     assert precedes(never, never) == 0
+
+
+def test_an_interval_beyond_the_checkpoints_overlaps_what_is_there():
+    """Of 40 sequences 21 attend from step 200 on: over resampled sequences the mean may never pass 0.5."""
+    weights, steps = resamples(40, 400, seed=0), [0, 100, 200, 300]
+    doubtful, certain = numpy.zeros((40, 4)), numpy.zeros((40, 4))
+    doubtful[:21, 2:], certain[:, 3:] = 1, 1
+    first, second = (onset(steps, path.mean(0), resampled=weights @ path / 40) for path in (doubtful, certain))
+    assert (first.by, second.after, first.high, second.low) == (200, 200, None, 200)
+    assert precedes(first, second) == precedes(second, first) == 0
+    early = Onset("seen", 150, None, 200, 100, 200, 0)  # it may have been there at the first checkpoint
+    assert precedes(seen(50, 0, 100), early) == 0
 
 
 @pytest.mark.parametrize(

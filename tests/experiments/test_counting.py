@@ -22,13 +22,15 @@ SCALES = ("quick", "cpu", "long", "paper")  # from the smallest
 
 def claim(id="a", verdict="holds", scale="cpu", seeds=3, **more):
     row = {"experiment": "fig4", "id": id, "section": "7", "sentence": "So it is.", "verdict": verdict, "scale": scale}
-    return {**row, "seeds": list(range(seeds)), **more}
+    return {**row, "seeds": list(range(seeds)), "n": seeds, **more}
 
 
 def test_each_claim_counts_once_as_the_scale_with_the_most_seeds_says():
     twice = [claim(verdict="holds", scale="long"), claim(verdict="fails", scale="cpu")]
     assert dict(counted(twice).claims) == {"holds": 1}  # of equals the largest
     assert dict(counted([claim(verdict="fails", seeds=5), claim(scale="paper")]).claims) == {"fails": 1}
+    nobody = claim(verdict="undecided", seeds=5, n=0)  # its seeds are those among which no run can judge it
+    assert dict(counted([nobody, claim(verdict="fails", scale="paper")]).claims) == {"fails": 1}
     apart = [claim(), claim(experiment="fig5"), claim("b", "undecided")]
     assert str(counted(apart)) == "3 claims: 2 hold and 1 is undecided."
 
@@ -65,7 +67,8 @@ def by_another_rule() -> dict[tuple[bool, str], int]:
     last: dict[tuple[str, str], tuple[int, int, dict]] = {}
     for file in STUDIES.glob("*/results/*/claims.json"):
         for row in json.loads(file.read_text()):
-            key, weight = (file.parent.name, row["id"]), (len(row["seeds"]), SCALES.index(row["scale"]))
+            seeds = len(row["seeds"]) if row["n"] > 0 else 0
+            key, weight = (file.parent.name, row["id"]), (seeds, SCALES.index(row["scale"]))
             if key not in last or weight > last[key][:2]:
                 last[key] = (*weight, row)
     found: dict[tuple[bool, str], int] = {}

@@ -142,10 +142,11 @@ def test_number_and_spread_may_be_given():
 
 
 def test_who_stands_behind_it():
-    """n counts runs unless told, and is never 0; where no rows are left the seeds are of those they were among."""
+    """n counts runs unless told, and none is none; where no rows are left the seeds are of those they were among."""
     assert (one([1], above=0).n, one([1], above=0, n=7).n) == (3, 7)
     nobody = one([], above=0, rows=ROWS[:0], among=ROWS)
-    assert (nobody.n, nobody.seeds, nobody.verdict) == (1, (0, 3), "undecided")
+    assert (nobody.n, nobody.seeds, nobody.verdict) == (0, (0, 3), "undecided")
+    assert one([], above=0, n=0).n == 0
 
 
 # What is unknown, what is censored -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import TypeCheckError
 
 from hopscope import Architecture, Transformer
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
@@ -125,6 +126,22 @@ def test_strengths_equal_a_sum_in_loops(task):
                         assert float(strengths[r, head, i, j]) == pytest.approx(float(sums.mean()), rel=1e-4)
                     else:
                         assert not float(strengths[r, head, i, j]) > 0
+
+
+@pytest.mark.parametrize("order", ["nearest_first", "shuffled"])
+def test_a_position_that_sees_no_target_does_not_count(order):
+    """As in a circuit, and in emergence at checkpoints: a head that always finds what the mask shows has strength 1."""
+    task = Retrieval(n_hops=2, order=order)
+    model = Transformer.for_task(Architecture(n_layers=2, d_model=8), task, generator(0, "init"))
+    seen = observe(model, task.sample(16))
+    expected = {str(path): strength for path, strength in Evaluator(model, seen.batch).strengths.items()}
+    assert attention_on_path(seen) == pytest.approx(expected)
+
+    def ideal(batch):
+        targets = batch.roles.pairs("value[2]", "key[1]", "other").tril()
+        return targets / targets.sum(-1, keepdim=True).clamp(min=1)
+
+    assert attention_on_path(seen_with(ideal, task)) == {"L0H0 value[2]->key[1] (other)": pytest.approx(1)}
 
 
 @pytest.mark.parametrize("size", [3, 24, 100])
