@@ -41,8 +41,8 @@ class Architecture(Shape):
     (`rotary(base=100)`).
 
     Raises:
-        BadInput: layers are no multiple of `loops`, `d_model` is no multiple of `n_heads` and `d_head` is not given, or
-            there is no such variant.
+        BadInput: layers are no multiple of `loops`, `d_model` is no multiple of `n_heads` and `d_head` is not given,
+            there is no such variant, or a recurrence is not causal.
     """
 
     n_layers: int = setting(4, "number of layers", low=1, high=1024)
@@ -89,6 +89,9 @@ class Architecture(Shape):
             raise BadInput(
                 f"d-model must be a multiple of heads when d-head is not given; got {self.d_model} and {self.n_heads}"
             )
+
+        if not self.causal and self.rule.recurrent:
+            raise BadInput(f"{self.attention} is a recurrence, which needs a causal mask; leave causal on")
 
     @property
     def head_width(self) -> int:
