@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern, Stream
 from hopscope.models.base import Ruled, Tap, passes
 from hopscope.models.base_kernels import apart, gelu
 from hopscope.models.positions.base import Positions
@@ -124,12 +124,7 @@ class AttentionLayer(Ruled):
             q, k = self.code.turn(q, places), self.code.turn(k, places)
         return q, k, v
 
-    def allowed(
-        self,
-        mask: Float[Tensor, "query key"],
-        x: Float[Tensor, "batch position d_model"],
-        tokens: Shaped[Tensor, "batch position ..."] | None,
-    ) -> Mask:
+    def allowed(self, mask: Mask, x: Stream, tokens: Shaped[Tensor, "batch position ..."] | None) -> Mask:
         """What is added to attention scores: the mask, changed by position codes and by rules that read x or tokens."""
         allowed: Tensor = self.rule.bias(self.code.bias(self.positions, mask), x, self.own)
         return allowed if tokens is None else self.rule.masked(allowed, tokens, len(self.W_Q))

@@ -78,10 +78,8 @@ class Architecture(Shape):
 
     def __post_init__(self) -> None:
         for name in ("attention", "positions"):  # the canonical text of a variant
-            if isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, str(catalogue.chosen(f"models.{name}", given)))
-            elif isinstance(given, Variant):
-                object.__setattr__(self, name, str(given))
+            if isinstance(given := getattr(self, name), str | Variant):
+                object.__setattr__(self, name, str(catalogue.chosen(f"models.{name}", str(given))))
         super().__post_init__()
         if self.n_layers % self.loops:
             raise BadInput(f"layers must be a multiple of loops; got {self.n_layers} and {self.loops}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -65,4 +66,4 @@ def convolved(heads: Heads, kernel: Float[Tensor, "head d_head offset"]) -> Head
     """Σ_s kernel_s x_(i − n + 1 + s) for every component, with n the kernel's length and x = 0 before the sequence."""
     length, n = kernel.shape[-1], heads.shape[2]
     padded = F.pad(heads, (0, 0, length - 1, 0))
-    return torch.stack([padded[:, :, s : s + n] * kernel[:, None, :, s] for s in range(length)]).sum(0)
+    return reduce(torch.add, (padded[:, :, s : s + n] * kernel[:, None, :, s] for s in range(length)))

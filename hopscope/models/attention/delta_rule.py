@@ -34,8 +34,7 @@ class DeltaRule(Recurrent):
         return q, k * strength[..., None].sqrt()
 
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
-        scores, overlaps = (q @ k.transpose(-1, -2)) * mask.exp(), k @ k.transpose(-1, -2)
-        kept = torch.linalg.solve_triangular(  # reads only what is below the diagonal
-            overlaps.to(scores.dtype), scores, upper=False, left=False, unitriangular=True
-        )
+        scores = (q @ k.transpose(-1, -2)) * mask.exp()
+        overlaps = (k @ k.transpose(-1, -2)).to(scores.dtype)  # of which only what is below the diagonal is read
+        kept = torch.linalg.solve_triangular(overlaps, scores, upper=False, left=False, unitriangular=True)
         return kept * k.norm(dim=-1)[..., None, :], v
