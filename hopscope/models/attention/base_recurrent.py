@@ -31,12 +31,7 @@ class Recurrent(Attention, ABC):
     normalised: ClassVar[bool] = False
     recurrent: ClassVar[bool] = True
 
-    convolution: int = setting(
-        4,
-        "positions, from each one back, that a convolution of queries, keys and values spans; 0: none",
-        low=0,
-        high=64,
-    )
+    convolution: int = setting(4, "positions that the convolution spans, the last its own; 0: none", low=0, high=64)
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
         """`kernel`, one for each component of queries, keys and values; its last entry weighs the position itself."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.settings import setting
 from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
-from hopscope.models.attention.base_recurrent import convolved
 from hopscope.models.attention.softmax import Softmax
 
 
@@ -38,5 +38,11 @@ class KVShift(Attention):
                 mix.copy_(torch.stack([here, 1 - here], 1))
 
     def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
-        k, v = (convolved(x, own[f"{name}_mix"].flip(1)[:, None]) for name, x in (("key", k), ("value", v)))
-        return Softmax().attend(q, k, v, mask, own)
+        return Softmax().attend(q, blend(k, own["key_mix"]), blend(v, own["value_mix"]), mask, own)
+
+
+def blend(x: Heads, mix: Float[Tensor, "head two"]) -> Heads:
+    """mix₀ x_i + mix₁ x_(i−1), with x_(−1) = 0."""
+    before = torch.cat([torch.zeros_like(x[:, :, :1]), x[:, :, :-1]], 2)
+    here, shifted = mix[:, None, None, :].unbind(-1)  # head 1 1
+    return here * x + shifted * before
