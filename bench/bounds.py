@@ -82,7 +82,7 @@ class Bounds:
         ends = x.new_zeros(1, heads, n, n), x.new_ones(1, heads, n, n)
         zeros, ones = (self.change.pattern(layer, end, self.lab.ground)[0] for end in ends)
         computed = (zeros != ones).any(-1)
-        allowed = attention.allowed(self.model.mask[:n, :n], None)
+        allowed = attention.code.bias(attention.positions, self.model.mask[:n, :n])
         for head in computed.any(-1).nonzero()[:, 0].tolist():
             at = computed[head].nonzero()[:, 0]
             bounds = softmax(*queries_and_keys(x, at, attention, head), allowed[at])

@@ -30,7 +30,7 @@ FRAMED = "claims-report.html"  # the page of all claims
 #: Where studies stand in the navigation; one that is named nowhere stands under "Others".
 GROUPS = {
     "Stacked heads": "stacked_heads plateau k_hop more_hops board two_hop census architectures kv_shift switch_head "
-    "non_target_heads sparse_attention capacity",
+    "non_target_heads sparse_attention capacity mixers",
     "Induction heads": "induction_formation birth abrupt_learning composition causal_structure noisy_bigram "
     "false_demonstrations h_minus_one_heads multi_token repeated_data language_learning",
     "Real language models": "real_hop retrieval_heads recall_mechanisms overthinking episodic_memory attention_saes "

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
-from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern
+from hopscope.models.attention.base import Attention, Heads, Mask, Own, Pattern, Stream
 from hopscope.models.base import Ruled, Tap, passes
 from hopscope.models.base_kernels import apart, gelu
 from hopscope.models.positions.base import Positions
@@ -104,7 +104,7 @@ class AttentionLayer(Ruled):
     ) -> Float[Tensor, "batch position d_model"]:
         """What the layer adds to the residual stream; `tokens` are the model's inputs, for rules that read them."""
         q, k, v = self.projected(x, tap)
-        pattern, v = self.rule.attend(q, k, v, self.allowed(mask, tokens), self.own)
+        pattern, v = self.rule.attend(q, k, v, self.allowed(mask, x, tokens), self.own)
         results, weight = self.read_out(passes(tap, "attn.hook_pattern", pattern), v, x, tap)
         return F.linear(results, weight.T, self.b_O)
 
@@ -113,6 +113,7 @@ class AttentionLayer(Ruled):
         weight = self.W_QKV.permute(2, 0, 1, 3).flatten(1)  # d_model 3·head·d_head: the cheapest order to copy
         heads = F.linear(x, weight.T, self.b_QKV.flatten()).unflatten(-1, self.b_QKV.shape)
         q, k, v = (apart(each.transpose(1, 2)) for each in heads.unbind(2))  # each: batch head position d_head
+        q, k = self.rule.queries_and_keys(q, k, x, self.own)
         v = self.rule.values(v, x, self.b_QKV[2], self.own)
         if tap is not None:  # in TransformerLens q, k, v, z are batch position head d_head
             q, k, v = (
@@ -123,9 +124,9 @@ class AttentionLayer(Ruled):
             q, k = self.code.turn(q, places), self.code.turn(k, places)
         return q, k, v
 
-    def allowed(self, mask: Float[Tensor, "query key"], tokens: Shaped[Tensor, "batch position ..."] | None) -> Mask:
-        """What is added to attention scores: the mask, changed by position codes and by rules that read tokens."""
-        allowed: Tensor = self.code.bias(self.positions, mask)
+    def allowed(self, mask: Mask, x: Stream, tokens: Shaped[Tensor, "batch position ..."] | None) -> Mask:
+        """What is added to attention scores: the mask, changed by position codes and by rules that read x or tokens."""
+        allowed: Tensor = self.rule.bias(self.code.bias(self.positions, mask), x, self.own)
         return allowed if tokens is None else self.rule.masked(allowed, tokens, len(self.W_Q))
 
     def read_out(

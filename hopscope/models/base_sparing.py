@@ -87,7 +87,7 @@ def mixed(
         pattern, v = unread(attn, x, tap)
     else:
         q, k, v = attn.projected(x, tap)
-        pattern, v = attn.rule.attend(q[:, :, rows], k, v, attn.allowed(mask, tokens)[..., rows, :], attn.own)
+        pattern, v = attn.rule.attend(q[:, :, rows], k, v, attn.allowed(mask, x, tokens)[..., rows, :], attn.own)
     pattern = tap(PATTERN, pattern)
     x = x[:, here]
     v, x = (v[new.of], x[new.of]) if isinstance(new, Parting) else (v, x)

@@ -41,8 +41,8 @@ class Architecture(Shape):
     (`rotary(base=100)`).
 
     Raises:
-        BadInput: layers are no multiple of `loops`, `d_model` is no multiple of `n_heads` and `d_head` is not given, or
-            there is no such variant.
+        BadInput: layers are no multiple of `loops`, `d_model` is no multiple of `n_heads` and `d_head` is not given,
+            there is no such variant, or a recurrence is not causal.
     """
 
     n_layers: int = setting(4, "number of layers", low=1, high=1024)
@@ -78,10 +78,8 @@ class Architecture(Shape):
 
     def __post_init__(self) -> None:
         for name in ("attention", "positions"):  # the canonical text of a variant
-            if isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, str(catalogue.chosen(f"models.{name}", given)))
-            elif isinstance(given, Variant):
-                object.__setattr__(self, name, str(given))
+            if isinstance(given := getattr(self, name), str | Variant):
+                object.__setattr__(self, name, str(catalogue.chosen(f"models.{name}", str(given))))
         super().__post_init__()
         if self.n_layers % self.loops:
             raise BadInput(f"layers must be a multiple of loops; got {self.n_layers} and {self.loops}")
@@ -89,6 +87,9 @@ class Architecture(Shape):
             raise BadInput(
                 f"d-model must be a multiple of heads when d-head is not given; got {self.d_model} and {self.n_heads}"
             )
+
+        if not self.causal and self.rule.recurrent:
+            raise BadInput(f"{self.attention} is a recurrence, which needs a causal mask; leave causal on")
 
     @property
     def head_width(self) -> int:

@@ -55,7 +55,7 @@ class Candidate:
     @property
     def brings_its_own(self) -> bool:
         """Whether its rule joins neighbouring tokens by itself, so that it needs no prior."""
-        return bool(catalogue.find("models.attention", self.attention).shifted)
+        return bool(catalogue.chosen("models.attention", self.attention).shifted)
 
     def shape(self, task: Task, n_layers: int, d_model: int | None = None) -> Architecture:
         """The architecture for a task, as wide as its parameters allow."""

@@ -25,6 +25,8 @@ def least(config: Config, k: int) -> float:
     if k == 0:
         return 0
     rule, tokens = config.model.rule, config.task.d_vocab is not None
+    if rule.shifted is None:
+        return math.nan
     if rule.shifted or (rule.reads_tokens and tokens):
         return shifted.minimum_depth(k, "causal", "many", order)
     return depth.minimum_depth(k, "causal", "many", order).min_layers

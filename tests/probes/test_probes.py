@@ -12,7 +12,6 @@ from pandas import DataFrame
 from hopscope import Architecture, Transformer
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.drawing.reach_map import reach_map, shown_streams
 from hopscope.probes.breach import breach
 from hopscope.probes.linear import interval
 from hopscope.probes.pieces import piece_names, reach_of
@@ -258,10 +257,3 @@ def test_claims_hold_where_the_reach_is_kept():
 )
 def test_claims_fail_where_they_should(changed, fails):
     assert {name for name, verdict in judged(changed).items() if verdict == "fails"} == fails
-
-
-def test_the_map_draws_every_model_and_few_of_many_layers():
-    deep = probe(untrained(n_layers=10), TASK, 20, 10, 20).assign(name="deep", seed=0)
-    assert shown_streams(deep) == [0, 1, 2, 3, 4, 10]
-    figure = reach_map(DataFrame([*deep.to_dict("records"), *deep.assign(name="again").to_dict("records")]), ["deep"])
-    assert len([ax for ax in figure.axes if ax.images]) == 6

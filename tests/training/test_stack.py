@@ -48,10 +48,12 @@ def test_members_are_the_runs_they_would_be_alone(tmp_path, changes):
     assert together[0].rows != together[2].rows  # same rate, another seed
 
 
-def test_one_step_is_the_step_of_each(tmp_path):
+@pytest.mark.parametrize("attention", ["softmax", "state_space", "delta_rule"])
+def test_one_step_is_the_step_of_each(attention):
     """Bit for bit but for the order in which a batched product adds up."""
-    alone = [Trainer(config, torch.device("cpu")) for config in members()]
-    stacked = [Trainer(config, torch.device("cpu")) for config in members()]
+    config = replace(SMALL, model=SMALL.model.but(attention=attention))
+    alone = [Trainer(one, torch.device("cpu")) for one in members(config)]
+    stacked = [Trainer(one, torch.device("cpu")) for one in members(config)]
     stack = Stack(stacked)
     for step in range(3):
         losses = stack.step(step)

@@ -38,9 +38,11 @@ class Attention(Variant, ABC):
     keeps_values: ClassVar[bool] = False
     #: Whether the output at a position depends only on the heads' results and the residual stream at that position.
     writes_locally: ClassVar[bool] = True
+    #: Whether it is a recurrence, which needs a causal mask.
+    recurrent: ClassVar[bool] = False
     #: Whether keys and values also include the previous position: `hopscope.theory.shifted` then gives the exact
-    #: depths, otherwise `hopscope.theory.depth`.
-    shifted: ClassVar[bool] = False
+    #: depths, otherwise `hopscope.theory.depth`. None: no exact depths are known.
+    shifted: ClassVar[bool | None] = False
 
     def own(self, n_heads: int, d_head: int) -> dict[str, Tensor]:
         """The initial values of parameters that the rule adds to each layer; most rules have none.
@@ -75,6 +77,14 @@ class Attention(Variant, ABC):
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
         """The mask of a rule that reads tokens, for given sequences; it broadcasts to (batch, head, query, key)."""
         return mask
+
+    def bias(self, mask: Mask, x: Stream, own: Own) -> Mask:
+        """The mask, for a rule whose scores have a bias that depends on the layer's input; see `values`."""
+        return mask
+
+    def queries_and_keys(self, q: Heads, k: Heads, x: Stream, own: Own) -> tuple[Heads, Heads]:
+        """Queries and keys, for a rule that computes them otherwise than with one matrix each; see `values`."""
+        return q, k
 
     def values(self, v: Heads, x: Stream, bias: Float[Tensor, "head d_head"], own: Own) -> Heads:
         """The values, for a rule that computes them otherwise than with one matrix.

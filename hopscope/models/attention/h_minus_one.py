@@ -13,14 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.attention.base import Attention, Heads, Mask, Output, Own, Pattern, Results, Stream
+from hopscope.models.attention.base import Output, Own, Results, Stream
 from hopscope.models.attention.softmax import Softmax
 
 Gates = Float[Tensor, "batch position head"]
 
 
 @dataclass(frozen=True)
-class HMinusOne(Attention):
+class HMinusOne(Softmax):
     """Σ_i g_i f_i with f_i = h/(h − 1) Σ_(j≠i) head_j; g is the softmax of a small MLP of the mean input of the layer.
 
     This is softmax attention with the weight h (1 − g_j)/(h − 1) on head j. Weights range from 0 to h/(h − 1) and sum
@@ -95,9 +95,6 @@ class HMinusOne(Attention):
     def trains(self, weight: str, step: int) -> bool:
         of_gate = "_gate_" in weight.rpartition(".")[2]
         return not self.takes_turns or of_gate == self.is_gate_s(step)
-
-    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
-        return Softmax().attend(q, k, v, mask, own)
 
 
 def one_of(gates: Gates, luck: Float[Tensor, "batch one one"]) -> Gates:

@@ -13,14 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.settings import BadInput, setting
-from hopscope.models.attention.base import Attention, Heads, Mask, Output, Own, Pattern, Results, Stream
+from hopscope.models.attention.base import Heads, Output, Own, Results, Stream
 from hopscope.models.attention.softmax import Softmax
 
 Gates = Float[Tensor, "batch position head expert"]
 
 
 @dataclass(frozen=True)
-class SwitchHead(Attention):
+class SwitchHead(Softmax):
     """Each head has E value matrices and E output matrices; every position chooses k of each, with sigmoid gates.
 
     The value at a key is Σ gate_e(x_key) x W_V[e]; the output at a query is Σ gate_e(x_query) z W_O[e]. Queries, keys
@@ -72,6 +72,3 @@ class SwitchHead(Attention):
     def read_out(self, z: Results, x: Stream, weight: Output, own: Own) -> tuple[Tensor, Tensor]:
         every = weight[:, None] if self.experts == 1 else torch.cat([weight[:, None], own["W_O_more"]], 1)
         return z[..., None, :] * self.gates(x, own["W_gate_O"])[..., None], every
-
-    def attend(self, q: Heads, k: Heads, v: Heads, mask: Mask, own: Own) -> tuple[Pattern, Heads]:
-        return Softmax().attend(q, k, v, mask, own)

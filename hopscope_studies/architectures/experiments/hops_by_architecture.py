@@ -31,7 +31,7 @@ from hopscope_studies.architectures.depths import least
 from hopscope_studies.architectures.figure import figure as figure
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 300, "long": 4000, "paper": 80_000}
+SECONDS = {"quick": 8, "cpu": 490, "long": 4000, "paper": 80_000}
 CELL_SECONDS = 60
 PARTIAL = True
 

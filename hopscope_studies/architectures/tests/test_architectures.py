@@ -104,7 +104,7 @@ def test_the_small_bench_is_whole_and_long_begins_with_it():
         (name, hops, seed) for name in catalogue.names("models.attention") for hops in (2, 3, 5) for seed in (0, 1)
     }
     controls = {cell.candidate.name for cell in small if not cell.candidate.positions}
-    assert controls == {"softmax, no prior", "kv_shift, no prior"}
+    assert controls == {"softmax, no prior", "kv_shift, no prior", "state_space, no prior"}
     assert {cell.hops for cell in everything} == set(range(1, 9))
     assert {cell.task for cell in everything} == set(cells.TASKS)
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
-from hopscope.drawing.reach_map import reach_map
+from hopscope.drawing.grid import grids
 from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.tables import columns_of
 from hopscope.probes.breach import breach
@@ -82,11 +83,25 @@ def last_hop_learnt(run: Run) -> bool:
 
 
 def figure(table: DataFrame) -> Figure:
-    """The map: each trained model, then the controls, seeds together."""
-    names = table["model"].where(table["model"] != "trained", "trained, seed " + table["seed"].astype(str))
-    trained = [name for name in names.unique() if name.startswith("trained")]
-    order = [*trained, *(name for name in names.unique() if name not in trained)]
-    return reach_map(table.assign(name=names), order)
+    """A panel per kind of model, seeds together: how often the right candidate is named; dots: what is allowed."""
+    streams = ["input" if layer == 0 else f"L{layer - 1}" for layer in table["layer"]]
+    placed = table.assign(place=[f"{stream} {role}" for stream, role in zip(streams, table["role"], strict=True)])
+    places, pieces = placed["place"].unique(), placed["piece"].unique()
+
+    def grid(part: DataFrame, column: str) -> numpy.ndarray:
+        means = part.pivot_table(index="place", columns="piece", values=column)
+        return means.reindex(places, columns=pieces).to_numpy()
+
+    allowed = grid(placed[placed["model"] == "trained"], "allowed") > 0
+    return grids(
+        {str(model): grid(part, "accuracy") for model, part in placed.groupby("model", sort=False)},
+        list(places),
+        list(pieces),
+        "candidate named rightly",
+        texts=numpy.where(allowed, "\u2022", "").tolist(),
+        title="Which pieces of its chain does a position hold, and which may it?",
+        caption="Rows: streams and positions. Columns: symbols x and places p. A dot: allowed. Grey: no such piece.",
+    )
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
