@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
 from hopscope.core.environment import code_version
-from hopscope.core.storage import read_json
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers, circuit_of
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope_studies.multi_token.by_hand import by_hand
@@ -54,29 +53,23 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     attention even. `size`: number of parameters. `circuit`: verdict and paths. `identity`: difference of weights.
     """
     named = {config.identity: name for name, config in cells(scale)}
-    rows: list[dict[str, Any]] = list(hand_rows())
-    for run in runs:
-        if isinstance(run, Finished):
-            rows += identity_rows(run)
-            continue
-        problem, asked, note = named[run.config.identity]
-        about = columns_of(run) | {"problem": problem, "asked": asked, "note": note}
-        rows += [about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale))]
-        if about["seed"] < CIRCUITS[scale] and (problem, asked) in SEARCHED:
-            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
-    return DataFrame(rows).round({"value": 6})
+    found = rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
+    return concat([DataFrame(hand_rows()), found], ignore_index=True).round({"value": 6})
+
+
+def measured(run: Run, problem: str, asked: str, note: str, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some with its circuit: its verdict (1: accepted), paths and losses."""
+    about = {"problem": problem, "asked": asked, "note": note}
+    yield from (about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale)))
+    if run.config.training.seed < CIRCUITS[scale] and (problem, asked) in SEARCHED:
+        found = circuit_numbers(run, scale)
+        verdict = {"kind": "circuit", "name": circuit_of(run, scale).verdict, "value": found.pop("accepted")}
+        yield about | verdict | found
 
 
 def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
     """One number."""
     return {"kind": kind, "name": name, "step": step, "value": value}
-
-
-def identity_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """The difference between the model with one head and the plain model."""
-    about = {"run": done.work.identity, "version": done.version, "problem": "tokens", "asked": "near", "note": ""}
-    for row in read_json(done.path / "numbers.json"):
-        yield {**about, "seed": row["seed"], **entry("identity", "difference", row["difference"])}
 
 
 def hand_rows() -> Iterator[dict[str, Any]]:
@@ -130,11 +123,3 @@ def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
         for step, loss in zip(steps, losses, strict=True):
             yield entry("curve", hop, loss, step)
     yield entry("size", "parameters", float(run.model.n_parameters))
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: its verdict (1: accepted), its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    losses = {f"{name}_loss": loss.mean for name, loss in circuit.losses.items()}
-    paths = "; ".join(str(found.path) for found in circuit.paths)
-    return {"name": circuit.verdict, "value": float(circuit.accepted), "paths": paths, **losses}
