@@ -28,7 +28,7 @@ from hopscope_studies.facts.models.one_layer_recall import OneLayerArchitecture
 from hopscope_studies.facts.tasks.factual_recall import FactualRecall
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 4, "cpu": 640, "paper": 230_000}
+SECONDS = {"quick": 4, "cpu": 540, "paper": 230_000}
 
 #: Of the linear model, the number of seeds with even facts, its settings, and the number of seeds with drawn facts,
 #: which differ from seed to seed. Shapes of the capacity sweep, and those trained longer; the grid of the trade-off;
