@@ -7,6 +7,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from hopscope.core.environment import code_version
 from hopscope.experiments.priors import COLUMN, prior_of
 from hopscope.experiments.work import Finished
 from hopscope.runs.run import Run
@@ -40,6 +41,12 @@ def rows_of(finished: Iterable[Run | Finished], measure: Callable[[Run], Rows] =
         Columns run, version, seed, prior (`columns_of`), then those of the rows.
     """
     return DataFrame([{**columns_of(one), **row} for one in finished for row in rows_in(one, measure)])
+
+
+def rows_by_hand(rows: Rows, **about: Any) -> DataFrame:
+    """Rows about a model made by hand, which is no run: with run `by hand`, the code's version, seed 0, and `about`."""
+    about = {"run": "by hand", "version": code_version(), "seed": 0, **about}
+    return DataFrame([{**about, **row} for row in rows])
 
 
 def rows_in(one: Run | Finished, measure: Callable[[Run], Rows]) -> Rows:

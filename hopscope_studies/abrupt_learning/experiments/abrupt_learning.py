@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
 from hopscope.experiments.long_table import courses_of, entry, namer
-from hopscope.experiments.tables import rows_of
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope.tasks.item_labels import ItemLabels
@@ -46,8 +45,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """The course of every run and how it answers at its end; the model by hand; the course of the nested logits."""
     trained, name_of = [one for one in finished if isinstance(one, Run)], namer(ABRUPT, cell, scale)
     task = ItemLabels(**HAND)
-    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
-    by_hand = DataFrame(entry(hand, kind, name, value) for kind, name, value in judged(induction(task), task))
+    answers = (entry({}, kind, name, value) for kind, name, value in judged(induction(task), task))
+    made, courses = rows_by_hand(answers, condition=BY_HAND), courses_of(trained, name_of, streamed)
     ends = rows_of(finished, lambda run: ending(run, name_of(run.config)))
-    whole = concat([courses_of(trained, name_of, streamed), by_hand, ends], ignore_index=True)
-    return whole.round({"value": 5})
+    return concat([courses, made, ends], ignore_index=True).round({"value": 5})

@@ -15,10 +15,9 @@ import torch
 from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
 from hopscope.experiments.long_table import entry
-from hopscope.experiments.tables import rows_of
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.interventions.parts import silenced
 from hopscope.models.base import Model
 from hopscope.runs.run import Run
@@ -64,9 +63,8 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, condition, kind, name, step, value; `step` of kind `lens` is how many layers were read.
     """
     task, n = ItemLabels(**HAND), SIZE[scale]
-    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
-    by_hand = DataFrame(judged(hand, overthinker(task), task, n, 1))
-    return concat([by_hand, rows_of(runs, lambda run: measured(run, n))], ignore_index=True).round({"value": 5})
+    made = rows_by_hand(judged({}, overthinker(task), task, n, 1), condition=BY_HAND)
+    return concat([made, rows_of(runs, lambda run: measured(run, n))], ignore_index=True).round({"value": 5})
 
 
 def measured(run: Run, n: int) -> Rows:

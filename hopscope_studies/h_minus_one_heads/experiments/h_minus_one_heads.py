@@ -19,7 +19,7 @@ from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
-from hopscope_studies.h_minus_one_heads.cells import GATED, cells, name_of
+from hopscope_studies.h_minus_one_heads.cells import GATED, cells
 from hopscope_studies.h_minus_one_heads.claims import claims as claims
 from hopscope_studies.h_minus_one_heads.figure import figure as figure
 from hopscope_studies.h_minus_one_heads.scores import SEQUENCES, dropping, gate_means, gate_numbers, losses
@@ -35,7 +35,7 @@ BY_HAND = {"quick": MadeByHand(32), "cpu": MadeByHand(), "paper": MadeByHand()}
 def runs(scale: str) -> Iterator[Config | Work]:
     """Gates made by hand, and all models."""
     yield BY_HAND[scale]
-    yield from cells(scale)
+    yield from (config for _, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -46,12 +46,12 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     what dropping heads costs. `gate`: layer, head, kind of sequences, mean share. `curve`: step, loss, train_loss.
     `circuit`: paths and losses. `by hand`: the measures of gates made by hand, and of even ones.
     """
-    return rows_of(runs, lambda run: measured(run, scale))
+    named = {config.identity: trained for trained, config in cells(scale)}
+    return rows_of(runs, lambda run: measured(run, named[run.config.identity], scale))
 
 
-def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+def measured(run: Run, trained: str, scale: str) -> Iterator[dict[str, Any]]:
     """One model, for the first seeds of some with its circuit."""
-    trained = name_of(run.config, scale)
     yield from ({"trained": trained, **row} for row in numbers(run, scale, trained in GATED))
     if run.config.training.seed < CIRCUITS[scale] and trained in SEARCHED_IN:
         yield {"trained": trained, "kind": "circuit", **circuit_numbers(run, scale)}

@@ -20,7 +20,7 @@ from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
-from hopscope_studies.kv_shift.cells import ATTENTION, CELLS, cell, cells
+from hopscope_studies.kv_shift.cells import ATTENTION, cells
 from hopscope_studies.kv_shift.claims import claims as claims
 from hopscope_studies.kv_shift.figure import figure as figure
 from hopscope_studies.kv_shift.scores import SEQUENCES, accuracy, blends, with_blends
@@ -38,7 +38,7 @@ DEPTHS = {"quick": LeastDepths(4, 3, 2), "cpu": LeastDepths(), "paper": LeastDep
 def runs(scale: str) -> Iterator[Config | Work]:
     """The least depths, and all cells of the four parts."""
     yield DEPTHS[scale]
-    yield from cells(scale)
+    yield from (config for *_, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -51,23 +51,16 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     hops, by formula, by letting all positions attend to all, and by a complete search (NaN where there was none).
     `sheets`: the shares of chains, and of whole sheets, that need fewer layers.
     """
-    return rows_of(runs, lambda run: measured(run, scale))
+    named = {config.identity: name for *name, config in cells(scale)}
+    return rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
 
 
-def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+def measured(run: Run, part: str, attention: str, layers: int, scale: str) -> Iterator[dict[str, Any]]:
     """One model, for the first seeds of some cells with its circuit."""
-    part, attention, layers = name_of(run.config, scale)
     about = {"part": part, "attention": attention, "layers": layers}
     yield from (about | row for row in numbers(run, scale, part))
     if run.config.training.seed < CIRCUITS[scale] and (part, attention, layers) in SEARCHED_IN:
         yield about | {"kind": "circuit", **circuit_numbers(run, scale)}
-
-
-def name_of(config: Config, scale: str) -> tuple[str, str, int]:
-    """A run's cell: part, attention, layers."""
-    every = ((part, attention, n) for part, shapes in CELLS.items() for attention, n in shapes)
-    seed, identity = config.training.seed, config.identity
-    return next(name for name in every if cell(*name, seed, scale).identity == identity)
 
 
 def numbers(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:

@@ -12,9 +12,9 @@ from typing import Any
 from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
 from hopscope.experiments.circuit_tables import circuit_numbers, circuit_of
-from hopscope.experiments.tables import rows_of
+from hopscope.experiments.long_table import entry
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.non_target_heads.by_hand import by_hand
@@ -46,12 +46,9 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """
     named = {config.identity: name for name, config in cells(scale)}
     found = rows_of(runs, lambda run: measured(run, named[run.config.identity], scale))
-    return concat([DataFrame(hand_rows(scale)), found], ignore_index=True).round({"value": 6})
-
-
-def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
-    """One number."""
-    return {"kind": kind, "name": name, "step": step, "value": value}
+    task = TaggedHops(**TASKS[scale])
+    answers = (entry({}, "end", name, value) for name, value in judged(by_hand(task), task, scale))
+    return concat([rows_by_hand(answers, condition="by hand"), found], ignore_index=True).round({"value": 6})
 
 
 def judged(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
@@ -60,20 +57,12 @@ def judged(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[s
         yield from measured(model, task, scale)
 
 
-def hand_rows(scale: str) -> Iterator[dict[str, Any]]:
-    """The hand-set model."""
-    task = TaggedHops(**TASKS[scale])
-    about = {"run": "by hand", "version": code_version(), "seed": 0, "condition": "by hand"}
-    for name, value in judged(by_hand(task), task, scale):
-        yield about | entry("end", name, value)
-
-
 def measured(run: Run, condition: str, scale: str) -> Iterator[dict[str, Any]]:
     """One model, for the first seeds of some with its circuit: its verdict (1: accepted), paths and losses."""
     yield from ({"condition": condition, **row} for row in numbers(run, scale))
     if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED:
         found = circuit_numbers(run, scale)
-        verdict = entry("circuit", circuit_of(run, scale).verdict, found.pop("accepted"))
+        verdict = entry({}, "circuit", circuit_of(run, scale).verdict, found.pop("accepted"))
         yield {"condition": condition, **verdict, **found}
 
 
@@ -82,8 +71,8 @@ def numbers(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     task, model, first = run.task, run.model, run.at(0)
     assert isinstance(task, TaggedHops) and isinstance(model, Transformer) and isinstance(first, Transformer)
     for name, value in judged(model, task, scale):
-        yield entry("end", name, value, run.steps[-1])
+        yield entry({}, "end", name, value, run.steps[-1])
     for name, value in readings(first, task, scale):
-        yield entry("start", name, value)
+        yield entry({}, "start", name, value)
     for row in run.rows:
-        yield entry("curve", "accuracy", row["accuracy"], row["step"])
+        yield entry({}, "curve", "accuracy", row["accuracy"], row["step"])

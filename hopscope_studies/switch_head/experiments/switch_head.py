@@ -23,7 +23,7 @@ from hopscope.measures.induction_score import induction_score
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
-from hopscope_studies.switch_head.cells import cells, name_of
+from hopscope_studies.switch_head.cells import cells
 from hopscope_studies.switch_head.claims import claims as claims
 from hopscope_studies.switch_head.figure import figure as figure
 from hopscope_studies.switch_head.scores import SEQUENCES, held, knows, specialisation
@@ -39,7 +39,7 @@ BY_HAND = {"quick": MadeByHand(3, 32), "cpu": MadeByHand(), "paper": MadeByHand(
 def runs(scale: str) -> Iterator[Config | Work]:
     """The hand-set weights, and all models."""
     yield BY_HAND[scale]
-    yield from cells(scale)
+    yield from (config for *_, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -52,12 +52,12 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     induction the greatest induction score of a head. `hop`: hop, hop_loss at the end. `curve`: step, hop_loss, of all
     hops. `circuit`: paths and losses. `by hand`: places, accuracy, held_accuracy.
     """
-    return rows_of(runs, lambda run: measured(run, scale))
+    named = {config.identity: name for *name, config in cells(scale)}
+    return rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
 
 
-def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+def measured(run: Run, part: str, model: str, scale: str) -> Iterator[dict[str, Any]]:
     """One model, for the first seeds of some with its circuit."""
-    part, model = name_of(run.config, scale)
     about = {"part": part, "model": model}
     yield from (about | row for row in numbers(run, scale))
     if run.config.training.seed < CIRCUITS[scale] and (part, model) in SEARCHED_IN:
