@@ -116,9 +116,9 @@ def cell(part: str, model: str, seed: int, scale: str = "cpu") -> Config:
     return Config(task, shape, Training(**sized, checkpoints=str(sized["steps"]), weight_decay=WEIGHT_DECAY, seed=seed))
 
 
-def cells(scale: str) -> Iterator[tuple[str, str, Config]]:
+def cells(scale: str) -> Iterator[tuple[tuple[str, str], Config]]:
     """All models with their part and kind; at `quick` the first seed of each."""
     for part, models in CELLS.items():
         for model, seeds in models.items():
             for seed in range(1 if scale == "quick" else seeds):
-                yield part, model, cell(part, model, seed, scale)
+                yield (part, model), cell(part, model, seed, scale)

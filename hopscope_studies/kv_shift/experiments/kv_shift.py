@@ -38,7 +38,7 @@ DEPTHS = {"quick": LeastDepths(4, 3, 2), "cpu": LeastDepths(), "paper": LeastDep
 def runs(scale: str) -> Iterator[Config | Work]:
     """The least depths, and all cells of the four parts."""
     yield DEPTHS[scale]
-    yield from (config for *_, config in cells(scale))
+    yield from (config for _, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -51,7 +51,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     hops, by formula, by letting all positions attend to all, and by a complete search (NaN where there was none).
     `sheets`: the shares of chains, and of whole sheets, that need fewer layers.
     """
-    named = {config.identity: name for *name, config in cells(scale)}
+    named = {config.identity: name for name, config in cells(scale)}
     return rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
 
 

@@ -188,8 +188,8 @@ def test_hops_within_a_depth():
 
 
 def test_every_run_is_named_once():
-    named = {config.identity: name for *name, config in cells.cells("cpu")}
+    named = {config.identity: name for name, config in cells.cells("cpu")}
     assert len(named) == sum(seeds for shapes in cells.CELLS.values() for seeds in shapes.values())
     for part, shapes in cells.CELLS.items():
         for attention, layers in shapes:
-            assert named[cells.cell(part, attention, layers, 3).identity] == [part, attention, layers]
+            assert named[cells.cell(part, attention, layers, 3).identity] == (part, attention, layers)

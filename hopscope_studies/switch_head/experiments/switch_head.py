@@ -39,7 +39,7 @@ BY_HAND = {"quick": MadeByHand(3, 32), "cpu": MadeByHand(), "paper": MadeByHand(
 def runs(scale: str) -> Iterator[Config | Work]:
     """The hand-set weights, and all models."""
     yield BY_HAND[scale]
-    yield from (config for *_, config in cells(scale))
+    yield from (config for _, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -52,7 +52,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     induction the greatest induction score of a head. `hop`: hop, hop_loss at the end. `curve`: step, hop_loss, of all
     hops. `circuit`: paths and losses. `by hand`: places, accuracy, held_accuracy.
     """
-    named = {config.identity: name for *name, config in cells(scale)}
+    named = {config.identity: name for name, config in cells(scale)}
     return rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
 
 

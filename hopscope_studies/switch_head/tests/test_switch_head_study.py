@@ -139,10 +139,10 @@ def test_layers_have_the_weights_that_the_formula_says():
 
 
 def test_every_run_is_named_once():
-    named = {config.identity: name for *name, config in cells.cells("cpu")}
+    named = {config.identity: name for name, config in cells.cells("cpu")}
     assert len(named) == sum(seeds for models in cells.CELLS.values() for seeds in models.values())
     for part, models in cells.CELLS.items():
-        assert all(named[cells.cell(part, model, 3).identity] == [part, model] for model in models)
+        assert all(named[cells.cell(part, model, 3).identity] == (part, model) for model in models)
 
 
 # Claims -----------------------------------------------------------------------------------------------------------
