@@ -55,9 +55,9 @@ class Work(Settings, ABC):
         """The columns that all of its rows in a table share."""
         return {"seed": getattr(self, "seed", 0)}
 
-    def rows(self, found: Any) -> Iterable[Mapping[str, Any]]:
-        """Its rows in a table, from the content of its file: by default a list of rows, alone or as `rows`."""
-        return found["rows"] if isinstance(found, dict) else found  # type: ignore[no-any-return]
+    def rows(self, report: Any) -> Iterable[Mapping[str, Any]]:
+        """Its rows in a table, from the content of its file (`report`): by default a list of rows, alone or as `rows`."""
+        return report["rows"] if isinstance(report, dict) else report  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ class ThreeSteps(Work):
     def about(self) -> dict[str, Any]:
         return {"seed": self.seed, "model": "three steps" if self.blocks else "three whole steps"}
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
-        return long(found)
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        return long(report)
 
     def move(self, model: BasicTransformer, name: str, task: Induction, choosing: Batch) -> None:
         """One step on one matrix, of the size that serves best."""

@@ -77,9 +77,9 @@ class FactCapacity(Search):
     def about(self) -> dict[str, Any]:
         return {"seed": self.seed, "kind": "capacity", "d": self.d, "alpha": self.alpha, "beta": self.beta}
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
         """The sizes that were tried."""
-        tries = {int(size): recall for size, recall in found.items()}
+        tries = {int(size): recall for size, recall in report.items()}
         held = {"steps": self.steps, "parameters": self.n_parameters, "held": capacity(tries) ** 2}
         yield from ({**held, "size": size, "recall": recall} for size, recall in sorted(tries.items()))
 

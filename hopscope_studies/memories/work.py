@@ -44,8 +44,8 @@ class Recall(Report):
             "expected": memories.expected_recall(self.n, self.d),
         }
 
-    def rows(self, found: Any) -> list[dict[str, Any]]:
-        return [found]
+    def rows(self, report: Any) -> list[dict[str, Any]]:
+        return [report]
 
     def embeddings(self, random: torch.Generator) -> Tensor:
         rows = memories.random_rows(self.n, self.d, random, self.overlap)
@@ -86,8 +86,8 @@ class WrittenCapacity(Search):
         memory = written("outer_product", inputs, outputs, answers, random)
         return memories.recall(memories.scores(memory, outputs, inputs), answers)
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
-        return tried(found, memory="outer_product", ratio=0, n_classes=0, parameters=self.d**2)
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        return tried(report, memory="outer_product", ratio=0, n_classes=0, parameters=self.d**2)
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class TrainedCapacity(Search):
     def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
         return best_recall(self.training_of(size), folder, should_stop)
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
-        return tried(found, memory="mlp" if self.ratio else "linear", parameters=self.model.stored)
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        return tried(report, memory="mlp" if self.ratio else "linear", parameters=self.model.stored)
 
     def training_of(self, size: int) -> Config:
         """Full-batch AdamW without decay, until enough is recalled."""

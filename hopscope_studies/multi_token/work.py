@@ -35,8 +35,8 @@ class OneHead(Report):
         """A row per seed."""
         return [{"seed": seed, "difference": self.difference(seed)} for seed in range(self.seeds)]
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
-        for row in found:
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        for row in report:
             yield {"seed": row["seed"], "kind": "identity", "name": "difference", "step": 0, "value": row["difference"]}
 
     def difference(self, seed: int) -> float:

@@ -63,8 +63,8 @@ class References(Report):
     def about(self) -> dict[str, Any]:
         return {"seed": self.seed, "kind": "reference", "share": self.replaced}
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
-        for name, each in found.items():
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        for name, each in report.items():
             yield from by_place({"who": name}, each)
 
 
@@ -84,7 +84,7 @@ class Source(Report):
     def about(self) -> dict[str, Any]:
         return {"seed": self.seed, "kind": "source", "share": 0.0}
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
         """The references' errors, and those of the source's released model."""
-        for name, each in (*found.items(), ("released model", RELEASED)):
+        for name, each in (*report.items(), ("released model", RELEASED)):
             yield from by_place({"who": name}, each, first=1)

@@ -53,9 +53,9 @@ class NestedLogits(Report):
     def about(self) -> dict[str, Any]:
         return {"seed": 0, "condition": "nested"}
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
         """The loss over training; L stands as the name."""
-        for step, loss, *_ in found:
+        for step, loss, *_ in report:
             yield entry({}, "loss", str(self.n_labels), loss, int(step))
 
     def loss(self, numbers: Tensor) -> Tensor:

@@ -42,9 +42,9 @@ class Product(Report):
     def about(self) -> dict[str, Any]:
         return {"seed": self.seed, "condition": "toy"}
 
-    def rows(self, found: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
         """A row for what is clamped."""
-        for name, steps in found.items():
+        for name, steps in report.items():
             yield entry({}, "closed", "bc", steps) if name == "closed" else entry({}, "toy", name, steps)
 
     def vectors(self) -> tuple[Tensor, Tensor]:

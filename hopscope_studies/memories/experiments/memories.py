@@ -102,5 +102,5 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
         work = one.work.as_dict()
         about = {"run": one.work.identity, "version": one.version, "seed": work["seed"], "kind": one.work.label}
         about |= {name: work.get(name) for name in SETTINGS}
-        rows += [about | row for row in one.rows()]
+        rows += [{**about, **row} for row in one.rows()]
     return DataFrame(rows)
