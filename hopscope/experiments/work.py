@@ -56,7 +56,7 @@ class Work(Settings, ABC):
         return {"seed": getattr(self, "seed", 0)}
 
     def rows(self, report: Any) -> Iterable[Mapping[str, Any]]:
-        """Its rows in a table, from the content of its file (`report`): by default a list of rows, alone or as `rows`."""
+        """Its rows in a table, from its file, the report: by default a list of rows, alone or as `rows`."""
         return report["rows"] if isinstance(report, dict) else report  # type: ignore[no-any-return]
 
 

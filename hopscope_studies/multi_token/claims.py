@@ -72,7 +72,8 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
 
 def times(table: DataFrame, problem: str, asked: str, name: str) -> dict[int, float]:
     """The step at which an output was learnt, by seed; ∞ if it was not learnt in training."""
-    return of(table, "learnt", problem, asked, name).set_index("seed").value.fillna(math.inf).to_dict()
+    found = of(table, "learnt", problem, asked, name).set_index("seed").value.fillna(math.inf)
+    return {int(str(seed)): float(step) for seed, step in found.items()}
 
 
 def ratios(one: dict[int, float], other: dict[int, float]) -> list[float]:
