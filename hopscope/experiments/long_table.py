@@ -10,7 +10,8 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
+from hopscope.experiments.work import Finished
 from hopscope.runs.run import Run
 
 #: Names the condition that a configuration is a run of.
@@ -29,24 +30,21 @@ def namer(named: Mapping[str, C], cell: Callable[[C, int, str], Config], scale: 
     return name_of
 
 
-def about(run: Run, named: Named) -> dict[str, Any]:
-    """The columns that all of a run's rows share: run, version, seed, prior, condition."""
-    return {**columns_of(run), "condition": named(run.config)}
-
-
 def entry(of: dict[str, Any], kind: str, name: str, value: float | None, step: int = 0) -> dict[str, Any]:
     """One row; an unknown value, or a time that never came, is NaN."""
     return {**of, "kind": kind, "name": name, "step": step, "value": math.nan if value is None else value}
 
 
-def courses_of(runs: Iterable[Run], named: Named, streamed: Callable[[dict[str, Any]], dict[str, float]]) -> DataFrame:
+def courses_of(
+    runs: Iterable[Run | Finished], named: Named, streamed: Callable[[dict[str, Any]], dict[str, float]]
+) -> DataFrame:
     """Losses and measures over training, and when the loss passed the task's threshold of learning.
 
     Columns: run, version, seed, prior, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`,
     validation accuracy, if it may stop training; `seen`, what `streamed` makes of a row's measures; `learnt`, the first
     step with a loss below `Task.learnt_below`, interpolated (NaN: never), in a row at the last step.
     """
-    return DataFrame(row for run in runs for row in course(run, about(run, named), streamed))
+    return rows_of(runs, lambda run: course(run, {"condition": named(run.config)}, streamed))
 
 
 def course(run: Run, of: dict[str, Any], streamed: Callable[[dict[str, Any]], dict[str, float]]) -> Rows:
@@ -69,21 +67,11 @@ def values(table: DataFrame, condition: str, kind: str, name: str | None = None)
 
 def learnt(table: DataFrame, condition: str) -> dict[int, float]:
     """The step at which a condition was learnt, by seed; ∞ if it was not learnt in training."""
-    rows = values(table, condition, "learnt")
-    return {
-        int(seed): math.inf if math.isnan(step) else float(step)
-        for seed, step in zip(rows.seed, rows.value, strict=True)
-    }
+    times = values(table, condition, "learnt").set_index("seed").value.fillna(math.inf)
+    return {int(str(seed)): float(step) for seed, step in times.items()}
 
 
 def ratios(table: DataFrame, one: str, other: str) -> list[float]:
     """For every seed of both conditions, the ratio of their learning times; NaN if neither was learnt."""
     first, second = learnt(table, one), learnt(table, other)
-    return [ratio(first[seed], second[seed]) for seed in sorted(first.keys() & second.keys())]
-
-
-def ratio(one: float, other: float) -> float:
-    """The ratio of two times, where ∞ means never."""
-    if math.isinf(one):
-        return math.nan if math.isinf(other) else math.inf
-    return one / other
+    return [first[seed] / second[seed] for seed in sorted(first.keys() & second.keys())]

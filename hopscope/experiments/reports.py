@@ -17,9 +17,9 @@ from pandas import DataFrame, Series
 from hopscope.core import catalogue
 from hopscope.core.places import TABLE
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import read_json, write_json
+from hopscope.core.storage import write_json
 from hopscope.experiments.results import table_in, today
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import columns_of, rows_in
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 
@@ -52,12 +52,10 @@ class Report(Work):
     """Work whose result is one JSON file, which a table turns into a row per number.
 
     Attributes:
-        file: the file's name.
         source: the name of the setting that says what the report is about, if there is one.
         part: the work's purpose, in the table's column `part`.
     """
 
-    file: ClassVar[str]
     source: ClassVar[str] = "model"
     part: str
 
@@ -81,10 +79,6 @@ class Report(Work):
     @abstractmethod
     def report(self) -> dict[str, Any]:
         """The content of the file. Raises BadInput if the source is missing or of the wrong kind."""
-
-    def rows(self, report: Mapping[str, Any]) -> Iterable[Row]:
-        """The report's numbers as rows; by default it holds rows already."""
-        return report["rows"]
 
     def about(self) -> Row:
         """The columns that all rows of the work share."""
@@ -145,13 +139,5 @@ def table_of(
     Columns: run, version, seed, model, part, other, step, kind, name, value, low, high, further columns of reports,
     and prior for trained models.
     """
-    rows: list[Row] = []
-    for run in runs:
-        if isinstance(run, Run):
-            about, rows_here = columns_of(run), of_run(run)
-        else:
-            assert isinstance(run.work, Report)
-            about = {"run": run.work.identity, "version": run.version, **run.work.about()}
-            rows_here = run.work.rows(read_json(run.path / run.work.file))
-        rows += [{**about, "other": "", "step": None, **values} for values in rows_here]
+    rows = [{**columns_of(one), "other": "", "step": None, **row} for one in runs for row in rows_in(one, of_run)]
     return DataFrame(rows).round(dict.fromkeys(("value", "low", "high"), digits))

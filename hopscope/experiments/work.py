@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hopscope.core import outside
 from hopscope.core.environment import code_version, in_words
@@ -32,10 +32,15 @@ class Stopped(Exception):
 
 
 class Work(Settings, ABC):
-    """Something to do that is not training: a frozen dataclass of everything that it depends on."""
+    """Something to do that is not training: a frozen dataclass of everything that it depends on.
 
-    #: The first part of its folder's name.
+    Attributes:
+        label: the first part of its folder's name.
+        file: the JSON file in it that `rows` is given.
+    """
+
     label: ClassVar[str]
+    file: ClassVar[str]
 
     @property
     def identity(self) -> str:
@@ -45,6 +50,14 @@ class Work(Settings, ABC):
     @abstractmethod
     def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
         """Do or continue the work, and leave its results in the folder. Raises `Stopped` when asked to stop."""
+
+    def about(self) -> dict[str, Any]:
+        """The columns that all of its rows in a table share."""
+        return {"seed": getattr(self, "seed", 0)}
+
+    def rows(self, report: Any) -> Iterable[Mapping[str, Any]]:
+        """Its rows in a table, from its file, the report: by default a list of rows, alone or as `rows`."""
+        return report["rows"] if isinstance(report, dict) else report  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -82,3 +95,7 @@ class Finished:
             read_listed(folder, name)
         listed_version = read_manifest(folder).get("version") if names else None
         return cls(work, folder, listed_version or about["version"])
+
+    def rows(self) -> Iterable[Mapping[str, Any]]:
+        """Its rows in a table, without the columns that they share (`hopscope.experiments.tables.rows_of`)."""
+        return self.work.rows(read_json(self.path / self.work.file))

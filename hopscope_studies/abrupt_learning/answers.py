@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.long_table import entry
 from hopscope.measures.base import observe
 from hopscope.models.base import Model
 from hopscope.runs.run import Run
@@ -44,11 +46,12 @@ def tests(task: ItemLabels) -> dict[str, ItemLabels]:
     return found
 
 
-def task_of(run: Run) -> ItemLabels:
-    """The task that a run of this study was trained on."""
+def ending(run: Run, condition: str) -> Iterator[dict[str, Any]]:
+    """How a run answers at its end, as rows."""
     task = run.config.task
     assert isinstance(task, ItemLabels)
-    return task
+    for kind, name, value in judged(run.model, task):
+        yield entry({"condition": condition}, kind, name, value, run.step)
 
 
 def sample(task: ItemLabels) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class ThreeSteps(Work):
     whole gradient. The size of each step is the best of a grid, by the loss on other sequences.
     """
 
-    label = "three-steps"
+    label, file = "three-steps", "rows.json"
 
     length: int = setting(12, "tokens before the query")
     d_vocab: int = setting(32, "different tokens")
@@ -50,7 +50,13 @@ class ThreeSteps(Work):
                 raise Stopped
             self.move(model, name, task, choosing)
             rows.append(self.row(model, judging, number))
-        write_json(folder / "rows.json", rows)
+        write_json(folder / self.file, rows)
+
+    def about(self) -> dict[str, Any]:
+        return {"seed": self.seed, "model": "three steps" if self.blocks else "three whole steps"}
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        return long(report)
 
     def move(self, model: BasicTransformer, name: str, task: Induction, choosing: Batch) -> None:
         """One step on one matrix, of the size that serves best."""
@@ -79,6 +85,12 @@ class ThreeSteps(Work):
             "accuracy": float(judging.task.correct(outputs, judging).float().mean()),
             **recalls(model, range(self.d_vocab)),
         }
+
+
+def long(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One row per number."""
+    for row in rows:
+        yield from ({"step": row["step"], "quantity": k, "value": v} for k, v in row.items() if k != "step")
 
 
 def loss_of(model: BasicTransformer, batch: Batch) -> Tensor:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import setting
-from hopscope.experiments.capacity import ENOUGH, LOOKS, Search, best_recall
+from hopscope.experiments.capacity import ENOUGH, LOOKS, TRIES, Search, best_recall, capacity
 from hopscope_studies.facts.models.one_layer_recall import OneLayerArchitecture
 from hopscope_studies.facts.tasks.factual_recall import FactualRecall
 
@@ -50,7 +50,7 @@ class FactCapacity(Search):
     Heads are d_h = α d / H wide, the MLP m = β d.
     """
 
-    label = "facts-capacity"
+    label, file = "facts-capacity", TRIES
 
     d: int = setting(16, "width")
     n_heads: int = setting(8, "H")
@@ -73,6 +73,15 @@ class FactCapacity(Search):
     def n_parameters(self) -> int:
         """4 H d_h d + 2 m d."""
         return self.model.attention_weights + self.model.mlp_weights
+
+    def about(self) -> dict[str, Any]:
+        return {"seed": self.seed, "kind": "capacity", "d": self.d, "alpha": self.alpha, "beta": self.beta}
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        """The sizes that were tried."""
+        tries = {int(size): recall for size, recall in report.items()}
+        held = {"steps": self.steps, "parameters": self.n_parameters, "held": capacity(tries) ** 2}
+        yield from ({**held, "size": size, "recall": recall} for size, recall in sorted(tries.items()))
 
     def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
         how = {name: getattr(self, name) for name in ("n_answers", "length", "steps", "batch", "lr", "seed")}

@@ -75,14 +75,8 @@ def cell(trained: str, seed: int, scale: str = "cpu") -> Config:
     return Config(TwoKinds(**TASKS[scale]), shape, training)
 
 
-def cells(scale: str) -> Iterator[Config]:
-    """All models."""
+def cells(scale: str) -> Iterator[tuple[str, Config]]:
+    """All models, each with how it is trained."""
     for trained in TRAINED:
         for seed in range(SEEDS[scale]):
-            yield cell(trained, seed, scale)
-
-
-def name_of(config: Config, scale: str) -> str:
-    """How a run was trained."""
-    seed, identity = config.training.seed, config.identity
-    return next(name for name in TRAINED if cell(name, seed, scale).identity == identity)
+            yield trained, cell(trained, seed, scale)

@@ -20,6 +20,9 @@ class MadeByHand(Report):
 
     sequences: int = setting(512, "sequences", low=2)
 
+    def about(self) -> dict[str, Any]:
+        return {"seed": 0, "kind": "by hand"}
+
     def report(self) -> Any:
         """A row for either kind of gates."""
         task = TwoKinds()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
+from hopscope.experiments.reports import Report
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.base_hypotheses import Domain
@@ -32,18 +34,20 @@ SURE = (50, 5, 3)  # p, N and T of the proposer that is tried on noise
 
 
 @dataclass(frozen=True)
-class Proposals(Work):
+class Proposals(Report):
     """Scripted proposers at all sizes of the loop and with noise, and a proposer that is always wrong."""
 
-    label = "proposals"
+    label, file = "proposals", REPORT
 
     domain: str = setting("lists", "of the rules")
     count: int = setting(400, "rules")
     seed: int = setting(0, "of rules and proposals")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
-        rows = [*self.exact(), *self.grid(), *self.wrong(), *self.noisy()]
-        write_json(folder / REPORT, {"rows": rows})
+    def about(self) -> dict[str, Any]:
+        return {"seed": self.seed, "part": "proposers", "model": "", "domain": self.domain, "layout": ""}
+
+    def report(self) -> dict[str, Any]:
+        return {"rows": [*self.exact(), *self.grid(), *self.wrong(), *self.noisy()]}
 
     def drawn(self, noise: int = 0) -> tuple[Domain, list[Instance]]:
         """The domain, and its rules with their examples."""
@@ -109,7 +113,7 @@ class Proposals(Work):
 class Asked(Work):
     """A model asked for a rule's output for a ninth input, after the examples as they are and after shuffled ones."""
 
-    label = "outputs-asked"
+    label, file = "outputs-asked", REPORT
 
     model: str = setting("smollm2", "which")
     domain: str = setting("lists", "of the rules")
@@ -124,3 +128,7 @@ class Asked(Work):
         benchmark, settings = HypothesisRefinement(self.domain), Evaluation(self.count, self.seed)
         rows = [row for way in ways for row in controlled(backend, benchmark, layout, way, settings, folder)]
         write_json(folder / REPORT, {"rows": rows})
+
+    def about(self) -> dict[str, Any]:
+        part = "scripted" if self.model in ("known:oracle", "known:uniform") else "language"
+        return {"seed": self.seed, "part": part, "model": self.model, "domain": self.domain, "layout": self.layout}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.core.storage import write_json
+from hopscope.experiments.reports import Report
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.base_local_functions import applied, as_text, drawn, learned, strings
@@ -27,7 +29,7 @@ SHOTS = 2
 class Asked(Work):
     """A model asked for the rules, after the examples as they are and after shuffled ones."""
 
-    label = "rules-asked"
+    label, file = "rules-asked", REPORT
 
     model: str = setting("smollm2", "which")
     layout: str = setting("chat", "how an exercise is put")
@@ -45,16 +47,21 @@ class Asked(Work):
         rows = [row for way in ways for row in controlled(backend, benchmark, self.shown(), way, settings, folder)]
         write_json(folder / REPORT, {"rows": rows})
 
+    def about(self) -> dict[str, Any]:
+        part = "scripted" if self.model in ("known:oracle", "known:uniform") else "language"
+        size = f"({self.k}, {self.n_letters}, {self.n_rules})"
+        return {"seed": self.seed, "part": part, "model": self.model, "size": size, "layout": self.layout}
+
     def shown(self) -> Layout:
         """The layout; `few_shot` puts two solved exercises before each."""
         return FewShot(SHOTS) if self.layout == "few_shot" else catalogue.find("language.layouts", self.layout)()
 
 
 @dataclass(frozen=True)
-class Learned(Work):
+class Learned(Report):
     """The exact learner, on all examples and on half of them."""
 
-    label = "rules-learned"
+    label, file = "rules-learned", REPORT
 
     k: int = setting(2, "letters that a rule looks at, at most")
     n_letters: int = setting(5, "letters of the alphabet")
@@ -62,10 +69,14 @@ class Learned(Work):
     count: int = setting(60, "functions")
     seed: int = setting(0, "of the functions")
 
-    def do(self, folder: Path, should_stop: Callable[[], bool]) -> None:
+    def about(self) -> dict[str, Any]:
+        size = f"({self.k}, {self.n_letters}, {self.n_rules})"
+        return {"seed": self.seed, "part": "learner", "model": "exact learner", "size": size, "layout": ""}
+
+    def report(self) -> dict[str, Any]:
         found = [self.function(index) for index in range(self.count)]
-        rows = [row for half, labels in ((False, "true"), (True, "half")) for row in self.rows(found, labels, half)]
-        write_json(folder / REPORT, {"rows": rows})
+        halves = ((False, "true"), (True, "half"))
+        return {"rows": [row for half, labels in halves for row in self.scored(found, labels, half)]}
 
     @property
     def benchmark(self) -> InductionBench:
@@ -77,7 +88,7 @@ class Learned(Work):
         draw = Draw("learned", self.benchmark.as_dict(), self.seed, index)
         return drawn(draw, self.benchmark.letters, self.k, self.n_rules)
 
-    def rows(self, functions: Sequence[dict[str, str]], labels: str, half: bool) -> Iterator[Row]:
+    def scored(self, functions: Sequence[dict[str, str]], labels: str, half: bool) -> Iterator[Row]:
         """The learner's measures as the benchmark marks them, and its accuracy on strings that it was never shown."""
         stated = [learned(self.examples(rules, index, half), self.k) for index, rules in enumerate(functions)]
         marks = [

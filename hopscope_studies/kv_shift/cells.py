@@ -93,12 +93,12 @@ CELLS: dict[str, dict[tuple[str, int], int]] = {
 }
 
 
-def cells(scale: str) -> Iterator[Config]:
-    """All models, part by part; at `quick` the first two cells of each part, with one seed."""
+def cells(scale: str) -> Iterator[tuple[tuple[str, str, int], Config]]:
+    """All models, each after its part, attention and layers; at `quick` two cells of each part, with one seed."""
     for part, shapes in CELLS.items():
         for (attention, n_layers), seeds in list(shapes.items())[: 2 if scale == "quick" else None]:
             for seed in range(1 if scale == "quick" else seeds):
-                yield cell(part, attention, n_layers, seed, scale)
+                yield (part, attention, n_layers), cell(part, attention, n_layers, seed, scale)
 
 
 def cell(part: str, attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:

@@ -28,6 +28,9 @@ class LeastDepths(Report):
     sheets: int = setting(60, "whole sheets drawn for each number of chains and of hops, to 5", low=1)
     seed: int = setting(0, "of the sheets", low=0)
 
+    def about(self) -> dict[str, Any]:
+        return {"seed": 0, "part": "theory", "attention": "kv", "layers": 0}
+
     def report(self) -> Any:
         """Rows of chains, then of sheets."""
         return [*self.depths(), *self.on_sheets()]

@@ -29,6 +29,9 @@ class Lemma(Report):
     def report(self) -> dict[str, Any]:
         return {"one matrix": self.shallow(), "among layers": self.deep()}
 
+    def rows(self, report: Any) -> list[dict[str, Any]]:
+        return [{"memory": what, "error": error} for what, error in report.items()]
+
     def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
         """Inputs, outputs, and their joint distribution, with noisy answers and inputs of unequal frequency."""
         random = generator(self.seed, "lemma")

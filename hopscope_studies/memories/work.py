@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
-from hopscope.experiments.capacity import ENOUGH, LOOKS, Search, best_recall
+from hopscope.experiments.capacity import ENOUGH, LOOKS, TRIES, Search, best_recall, capacity
 from hopscope.experiments.reports import Report
 from hopscope.theory import memories
 from hopscope_studies.memories.models.associative_memory import MemoryArchitecture
@@ -44,6 +44,9 @@ class Recall(Report):
             "expected": memories.expected_recall(self.n, self.d),
         }
 
+    def rows(self, report: Any) -> list[dict[str, Any]]:
+        return [report]
+
     def embeddings(self, random: torch.Generator) -> Tensor:
         rows = memories.random_rows(self.n, self.d, random, self.overlap)
         return torch.linalg.qr(rows.T)[0].T if self.orthonormal else rows
@@ -61,11 +64,18 @@ def written(kind: str, inputs: Tensor, outputs: Tensor, answers: Tensor, random:
     return torch.randn(outputs.shape[1], inputs.shape[1], generator=random)
 
 
+def tried(found: Mapping[str, float], **about: Any) -> Iterator[dict[str, Any]]:
+    """The sizes that a search tried, each with its recall and the capacity found."""
+    tries = {int(size): recall for size, recall in found.items()}
+    for n, recall in sorted(tries.items()):
+        yield {"kind": "capacity", **about, "capacity": capacity(tries), "n": n, "recall": recall}
+
+
 @dataclass(frozen=True)
 class WrittenCapacity(Search):
     """How many pairs outer products hold in a matrix of width d."""
 
-    label = "written-capacity"
+    label, file = "written-capacity", TRIES
 
     d: int = setting(16, "width")
     seed: int = setting(0, "of the embeddings")
@@ -76,12 +86,15 @@ class WrittenCapacity(Search):
         memory = written("outer_product", inputs, outputs, answers, random)
         return memories.recall(memories.scores(memory, outputs, inputs), answers)
 
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        return tried(report, memory="outer_product", ratio=0, n_classes=0, parameters=self.d**2)
+
 
 @dataclass(frozen=True)
 class TrainedCapacity(Search):
     """How many pairs a trained memory of width d holds, with one answer per input or `n_classes` answers in all."""
 
-    label = "trained-capacity"
+    label, file = "trained-capacity", TRIES
 
     d: int = setting(16, "width")
     ratio: int = setting(0, "m / d of an MLP's hidden width; 0: a matrix")
@@ -97,6 +110,9 @@ class TrainedCapacity(Search):
 
     def recall_at(self, size: int, folder: Path, should_stop: Callable[[], bool]) -> float:
         return best_recall(self.training_of(size), folder, should_stop)
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        return tried(report, memory="mlp" if self.ratio else "linear", parameters=self.model.stored)
 
     def training_of(self, size: int) -> Config:
         """Full-batch AdamW without decay, until enough is recalled."""

@@ -9,7 +9,6 @@ from statistics import median
 from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
-from hopscope.experiments.long_table import ratio
 from hopscope.experiments.values import span
 
 NO_MATTER = 1.25  # times within this factor count as equal (ours)
@@ -73,13 +72,13 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
 
 def times(table: DataFrame, problem: str, asked: str, name: str) -> dict[int, float]:
     """The step at which an output was learnt, by seed; ∞ if it was not learnt in training."""
-    rows = of(table, "learnt", problem, asked, name)
-    return {int(s): math.inf if math.isnan(t) else float(t) for s, t in zip(rows.seed, rows.value, strict=True)}
+    found = of(table, "learnt", problem, asked, name).set_index("seed").value.fillna(math.inf)
+    return {int(str(seed)): float(step) for seed, step in found.items()}
 
 
 def ratios(one: dict[int, float], other: dict[int, float]) -> list[float]:
     """The ratio of two times, seed by seed; NaN if neither was learnt."""
-    return [ratio(one[seed], other[seed]) for seed in sorted(one.keys() & other.keys())]
+    return [one[seed] / other[seed] for seed in sorted(one.keys() & other.keys())]
 
 
 def signs(values: list[float]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,16 @@ class OneHead(Report):
     steps: int = setting(10, "updates of each", low=1)
     d_model: int = setting(32, "width of the models", low=2)
 
+    def about(self) -> dict[str, Any]:
+        return {"problem": "tokens", "asked": "near", "note": ""}
+
     def report(self) -> Any:
         """A row per seed."""
         return [{"seed": seed, "difference": self.difference(seed)} for seed in range(self.seeds)]
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        for row in report:
+            yield {"seed": row["seed"], "kind": "identity", "name": "difference", "step": 0, "value": row["difference"]}
 
     def difference(self, seed: int) -> float:
         """The largest difference of any weight after training; infinite if the weights have different names."""

@@ -42,7 +42,7 @@ GLOBAL = " the"
 class Sampled(Work):
     """One gradient step of the simplified model on ever more sequences, with one size of vocabulary."""
 
-    label = "sampled"
+    label, file = "sampled", ROWS
 
     n_tokens: int = setting(64, "N")
     length: int = setting(8, "T, tokens of the context")
@@ -61,6 +61,10 @@ class Sampled(Work):
             {name: sum(row[name] for row in same) / len(same) for name in same[0]} for same in zip(*found, strict=True)
         ]
         write_json(folder / ROWS, rows)
+
+    def about(self) -> Row:
+        settings = {name: getattr(self, name) for name in ("n_tokens", "length", "alpha", "trials")}
+        return {"seed": self.seed, "kind": "samples", **settings}
 
     def trial(self, random: torch.Generator) -> Iterator[Row]:
         """Errors and recall after 1, 2, 4, … sequences."""
@@ -117,7 +121,7 @@ def tables(theory: OneStep) -> tuple[Float[Tensor, "output"], Float[Tensor, "out
 class Truncated(Work):
     """A language model's next token after "Madrid is located in", by layer and kept share of its feed-forward rank."""
 
-    label = "truncated"
+    label, file = "truncated", ROWS
 
     model: str = setting("smollm2", "which")
     shares: str = setting("0,0.01,0.05,0.2", "of the rank that are kept, separated by commas")
@@ -130,7 +134,7 @@ class Truncated(Work):
         except BadInput as error:
             write_json(path, [{"skipped": str(error)}])
             return
-        rows: list[Row] = rows_of(folder) if path.is_file() else []
+        rows: list[Row] = read_json(path) if path.is_file() else []
         for layers in asked.choices:
             if any(row["layers"] == named(layers) for row in rows):
                 continue
@@ -138,6 +142,9 @@ class Truncated(Work):
                 raise Stopped
             rows += asked.truncated(layers, shares if len(layers) == 1 else [0.0 if layers else 1.0])
             write_json(path, rows)
+
+    def about(self) -> Row:
+        return {"seed": 0, "kind": "language"}
 
 
 def named(layers: list[int]) -> str:
@@ -187,9 +194,3 @@ class Asked:
         """The probabilities of the next token after each prompt."""
         logits = self.network(self.ids, use_cache=False).logits
         return logits[torch.arange(len(self.last)), self.last].float().softmax(-1)
-
-
-def rows_of(folder: Path) -> list[Row]:
-    """The rows that a work has written."""
-    rows: list[Row] = read_json(folder / ROWS)
-    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from hopscope.models.base import Model
 from hopscope.tasks.base import Batch
 from hopscope_studies.sequential_functions.construction import descent_by_hand
 from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated
-from hopscope_studies.sequential_functions.theory.references import best_rate, errors, source_errors
+from hopscope_studies.sequential_functions.theory.references import RELEASED, best_rate, errors, source_errors
 
 
 def sequences(task: SelfGenerated, size: int, seed: int) -> Batch:
@@ -27,6 +28,12 @@ def model_errors(model: Model, batch: Batch) -> list[float]:
     with torch.no_grad():
         outputs = model(batch.inputs, at=batch.task.query_positions)
     return [float(loss) for loss in batch.task.hop_losses(outputs, batch.targets)]
+
+
+def by_place(about: dict[str, Any], errors: Sequence[float], first: int = 2) -> Iterator[dict[str, Any]]:
+    """A row per place."""
+    for place, error in enumerate(errors, first):
+        yield {**about, "place": place, "error": error}
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,13 @@ class References(Report):
         by_hand = model_errors(descent_by_hand(self.task, best_rate(self.task)), batch)
         return errors(self.task, batch) | {"one step by hand": by_hand}
 
+    def about(self) -> dict[str, Any]:
+        return {"seed": self.seed, "kind": "reference", "share": self.replaced}
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        for name, each in report.items():
+            yield from by_place({"who": name}, each)
+
 
 @dataclass(frozen=True)
 class Source(Report):
@@ -66,3 +80,11 @@ class Source(Report):
 
     def report(self) -> dict[str, Any]:
         return source_errors(self.size, self.seed)
+
+    def about(self) -> dict[str, Any]:
+        return {"seed": self.seed, "kind": "source", "share": 0.0}
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        """The references' errors, and those of the source's released model."""
+        for name, each in (*report.items(), ("released model", RELEASED)):
+            yield from by_place({"who": name}, each, first=1)

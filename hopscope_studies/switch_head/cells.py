@@ -116,16 +116,9 @@ def cell(part: str, model: str, seed: int, scale: str = "cpu") -> Config:
     return Config(task, shape, Training(**sized, checkpoints=str(sized["steps"]), weight_decay=WEIGHT_DECAY, seed=seed))
 
 
-def cells(scale: str) -> Iterator[Config]:
-    """All models; at `quick` the first seed of each."""
+def cells(scale: str) -> Iterator[tuple[tuple[str, str], Config]]:
+    """All models with their part and kind; at `quick` the first seed of each."""
     for part, models in CELLS.items():
         for model, seeds in models.items():
             for seed in range(1 if scale == "quick" else seeds):
-                yield cell(part, model, seed, scale)
-
-
-def name_of(config: Config, scale: str) -> tuple[str, str]:
-    """The part and the model of a run."""
-    every = ((part, model) for part, models in CELLS.items() for model in models)
-    seed, identity = config.training.seed, config.identity
-    return next(name for name in every if cell(*name, seed, scale).identity == identity)
+                yield (part, model), cell(part, model, seed, scale)

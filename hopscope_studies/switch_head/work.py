@@ -21,6 +21,9 @@ class MadeByHand(Report):
     most: int = setting(8, "greatest number of places, and of experts", low=2, high=64)
     sequences: int = setting(512, "sequences for each number", low=1)
 
+    def about(self) -> dict[str, Any]:
+        return {"seed": 0, "part": "places", "model": "by hand", "kind": "by hand"}
+
     def report(self) -> Any:
         """A row for each number of places."""
         rows = []

@@ -19,6 +19,7 @@ from hopscope.cli.commands.reproduce import seconds
 from hopscope.core import catalogue
 from hopscope.core.environment import code_version
 from hopscope.core.settings import BadInput, setting
+from hopscope.core.storage import write_json
 from hopscope.experiments import runner, work
 from hopscope.experiments.curves import LEARNT, crossing, endings_of, final, first_below, hop_curves_of
 from hopscope.experiments.results import publish, room
@@ -94,6 +95,28 @@ def test_rows_of_says_of_which_run_a_row_is_and_which_prior_it_had():
     assert found.seed.tolist() == [0, 0, 1, 1] and set(found.version) == {"v"}
     assert found.prior.tolist() == ["none"] * 2 + ["attention's bias by distance starts at 4 for distance 1 in L0"] * 2
     assert rows_of([one], lambda run: []).empty
+
+
+def test_rows_of_has_the_rows_that_finished_work_left(tmp_path):
+    """Beside those of runs, in the order given; a list of rows, or one under `rows`, as the work wrote it."""
+
+    @dataclass(frozen=True)
+    class Counted(Work):
+        label, file = "counted", "found.json"
+
+        seed: int = setting(0, "which")
+        inside: bool = setting(False, "whether the rows stand under a name")
+
+        def do(self, folder, should_stop):
+            rows = [{"layer": layer} for layer in (0, 1)]
+            write_json(folder / self.file, {"rows": rows} if self.inside else rows)
+
+    works = [Counted(seed=3), Counted(seed=5, inside=True)]
+    done = [Finished.of(work, tmp_path / work.identity, lambda: False) for work in works]
+    found = rows_of([done[0], made_up_run("a", 0), done[1]], lambda run: [{"layer": 7}])
+    assert found.run.tolist() == [works[0].identity] * 2 + ["a"] + [works[1].identity] * 2
+    assert found.seed.tolist() == [3, 3, 0, 5, 5] and found.layer.tolist() == [0, 1, 7, 0, 1]
+    assert found.version[0] == done[0].version and found.prior.isna().tolist() == [True, True, False, True, True]
 
 
 def test_what_is_learnt_is_relative_to_what_a_guess_costs():

@@ -7,19 +7,17 @@ study's README.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
-from hopscope.core.storage import read_json
-from hopscope.experiments.long_table import about, courses_of, entry, namer
+from hopscope.experiments.long_table import courses_of, entry, namer
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope.tasks.item_labels import ItemLabels
-from hopscope_studies.abrupt_learning.answers import judged, task_of
+from hopscope_studies.abrupt_learning.answers import ending, judged
 from hopscope_studies.abrupt_learning.by_hand import induction
 from hopscope_studies.abrupt_learning.cells import ABRUPT, NEW, TASK, cell, cells, streamed
 from hopscope_studies.abrupt_learning.claims import BY_HAND, claims as claims
@@ -47,20 +45,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """The course of every run and how it answers at its end; the model by hand; the course of the nested logits."""
     trained, name_of = [one for one in finished if isinstance(one, Run)], namer(ABRUPT, cell, scale)
     task = ItemLabels(**HAND)
-    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
-    rows = [entry(hand, kind, name, value) for kind, name, value in judged(induction(task), task)]
-    for run in trained:
-        of = about(run, name_of)
-        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
-    rows += nested_rows(one for one in finished if isinstance(one, Finished))
-    whole = concat([courses_of(trained, name_of, streamed), DataFrame(rows)], ignore_index=True)
-    return whole.round({"value": 5})
-
-
-def nested_rows(finished: Iterable[Finished]) -> Iterator[dict[str, Any]]:
-    """The loss of the nested logits over training; L stands as the name."""
-    for one in finished:
-        labels = one.work.as_dict()["n_labels"]
-        of = {"run": one.work.identity, "version": one.version, "seed": 0, "condition": "nested"}
-        for step, loss, *_ in read_json(one.path / "course.json"):
-            yield entry(of, "loss", str(labels), loss, int(step))
+    answers = (entry({}, kind, name, value) for kind, name, value in judged(induction(task), task))
+    made, courses = rows_by_hand(answers, condition=BY_HAND), courses_of(trained, name_of, streamed)
+    ends = rows_of(finished, lambda run: ending(run, name_of(run.config)))
+    return concat([courses, made, ends], ignore_index=True).round({"value": 5})

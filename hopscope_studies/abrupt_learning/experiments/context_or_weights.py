@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.long_table import about, entry, namer
+from hopscope.experiments.long_table import namer
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
-from hopscope_studies.abrupt_learning.answers import judged, task_of
+from hopscope_studies.abrupt_learning.answers import ending
 from hopscope_studies.abrupt_learning.cells import TRADE, cell, cells
 from hopscope_studies.abrupt_learning.figure import trade_figure
 from hopscope_studies.abrupt_learning.trade_claims import claims as claims
@@ -33,8 +34,5 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """How each run answers at its end."""
-    rows = []
-    for run in runs:
-        of = about(run, namer(TRADE, cell, scale))
-        rows += [entry(of, kind, name, value, run.step) for kind, name, value in judged(run.model, task_of(run))]
-    return DataFrame(rows).round({"value": 5})
+    name_of = namer(TRADE, cell, scale)
+    return rows_of(runs, lambda run: ending(run, name_of(run.config))).round({"value": 5})

@@ -15,6 +15,7 @@ missing the intrinsic curriculum.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import setting
+from hopscope.experiments.long_table import entry
 from hopscope.experiments.reports import Report
 
 KEPT = 10  # the loss of every tenth step is kept
@@ -47,6 +49,14 @@ class NestedLogits(Report):
             course.append([step, value, *now.tolist()])
             now = now - self.lr * slope
         return course[::KEPT]
+
+    def about(self) -> dict[str, Any]:
+        return {"seed": 0, "condition": "nested"}
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        """The loss over training; L stands as the name."""
+        for step, loss, *_ in report:
+            yield entry({}, "loss", str(self.n_labels), loss, int(step))
 
     def loss(self, numbers: Tensor) -> Tensor:
         """−ln q of (β, α, ξ)."""

@@ -15,9 +15,8 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.configuration.freezing import parse_frozen
-from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_of
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -25,7 +24,7 @@ from hopscope_studies.birth.claims import claims as claims
 from hopscope_studies.birth.figure import figure as figure
 from hopscope_studies.birth.models.basic_transformer import TRAINED, BasicArchitecture
 from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
-from hopscope_studies.birth.three_steps import ThreeSteps
+from hopscope_studies.birth.three_steps import ThreeSteps, long
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 650, "paper": 60_000}
@@ -113,18 +112,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     stage, the steps between the beginnings of stages; report, accuracy on fresh sequences; of two layers circuit …),
     value.
     """
-    rows = []
-    for run in runs:
-        if isinstance(run, Finished):
-            work = run.work
-            assert isinstance(work, ThreeSteps)
-            about = {"run": work.identity, "version": run.version, "seed": work.seed}
-            about["model"] = "three steps" if work.blocks else "three whole steps"
-            rows += [about | row for row in long(read_json(run.path / "rows.json"))]
-        else:
-            about = columns_of(run) | {"model": name_of(run.config)}
-            rows += [about | row for row in long(rows_of(run, scale))]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: measured(run, scale))
 
 
 def name_of(config: Config) -> str:
@@ -140,15 +128,10 @@ def name_of(config: Config) -> str:
     return "basic staged" if config.training.frozen else "basic drawn" if drawn else "basic"
 
 
-def long(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """One row per number."""
-    for row in rows:
-        yield from ({"step": row["step"], "quantity": k, "value": v} for k, v in row.items() if k != "step")
-
-
-def rows_of(run: Run, scale: str) -> list[dict[str, Any]]:
-    """A model over training, and at its end."""
+def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """A model over training, and at its end, one row per number."""
     assert run.report is not None
+    model = name_of(run.config)
     rows = []
     for row in run.rows:
         measures, losses = row["measures"], row["hop_losses"]
@@ -157,9 +140,9 @@ def rows_of(run: Run, scale: str) -> list[dict[str, Any]]:
         rows[-1] |= {"previous_token": max(measures["previous_token_score"].values())}
         rows[-1] |= {"induction": max(measures["induction_score"].values())} | measures.get("memory_recall", {})
     end: dict[str, Any] = {"step": run.report["step"], "report": run.report["accuracy"][0]}
-    model = name_of(run.config)
     stage = {"stage": float(stage_of(run.config))} if model == "basic staged" else {}
-    return [*rows, end | stage | (circuit_numbers(run, scale) if model == "2 layers" else {})]
+    rows.append(end | stage | (circuit_numbers(run, scale) if model == "2 layers" else {}))
+    yield from ({"model": model, **row} for row in long(rows))
 
 
 def stage_of(config: Config) -> int:

@@ -9,14 +9,15 @@ without an MLP, holds facts in proportion to its parameters, whether these are i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
-from hopscope.experiments.capacity import capacity, highest_accuracy, tries_of
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.capacity import highest_accuracy
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished
 from hopscope.runs.run import Run
 from hopscope_studies.facts.capacity import FactCapacity, one_layer
@@ -27,10 +28,11 @@ from hopscope_studies.facts.models.one_layer_recall import OneLayerArchitecture
 from hopscope_studies.facts.tasks.factual_recall import FactualRecall
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 4, "cpu": 440, "paper": 200_000}
+SECONDS = {"quick": 4, "cpu": 540, "paper": 230_000}
 
 #: Of the linear model, the number of seeds with even facts, its settings, and the number of seeds with drawn facts,
-#: which differ from seed to seed. Shapes of the capacity sweep, and those trained longer; the grid of the trade-off.
+#: which differ from seed to seed. Shapes of the capacity sweep, and those trained longer; the grid of the trade-off;
+#: and the part of it that is trained with further seeds, with the number of all seeds.
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {
         "linear": (1, {"steps": 128, "batch": 32, "log_every": 32}),
@@ -39,6 +41,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "search": {"low": 2, "high": 5, "length": 6, "steps": 64, "batch": 64, "n_heads": 4},
         "longer": ((), (), {}),
         "grid": ((1,), (0, 8)),
+        "again": ((1,), (0, 8), 2),
         "trade": {"size": 3, "d": 8, "d_head": 2, "length": 6, "steps": 32, "batch": 64},
     },
     "cpu": {
@@ -48,6 +51,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "search": {"precision": 1.08, "length": 8, "steps": 3072, "batch": 512, "n_heads": 4},
         "longer": ((8, 16), ((1.0, 0.0), (1.0, 1.0)), {"steps": 12_288}),
         "grid": ((1, 2, 4, 8), (0, 16, 32, 64)),
+        "again": ((2, 4, 8), (0, 64), 5),
         "trade": {"size": 12, "d": 16, "d_head": 4, "length": 8, "steps": 3072, "batch": 512},
     },
     "paper": {
@@ -64,6 +68,7 @@ SIZES: dict[str, dict[str, Any]] = {
             (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32),
             (0, 1, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128),
         ),
+        "again": ((8, 16, 24, 32), (0, 128), 5),
         "trade": {},
     },
 }
@@ -80,9 +85,10 @@ def runs(scale: str) -> Iterator[Config | FactCapacity]:
         for facts in ("random", "anywhere"):
             yield linear(facts, seed, **how)
     yield from searches(scale)
-    for n_heads in sizes["grid"][0]:
-        for d_mlp in sizes["grid"][1]:
-            yield cell(n_heads, d_mlp, **sizes["trade"])
+    yield from (cell(*place, **sizes["trade"]) for place in product(*sizes["grid"]))
+    *places, n_seeds = sizes["again"]
+    for seed in range(1, n_seeds):
+        yield from (cell(*place, **sizes["trade"], seed=seed) for place in product(*places))
 
 
 def linear(facts: str, seed: int, **how: int) -> Config:
@@ -127,14 +133,8 @@ def cell(n_heads: int, d_mlp: int, *, size: int = 32, d: int = 32, d_head: int =
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """A row per point of a curve, per size tried in a search, per cell of the grid; `kind` says which."""
-    rows: list[dict[str, Any]] = []
-    for one in finished:
-        if isinstance(one, Finished):
-            rows += tried(one)
-        else:
-            measure = curve if isinstance(one.config.model, LinearArchitecture) else recalled
-            rows += [columns_of(one) | row for row in measure(one)]
-    return DataFrame(rows)
+    linear = LinearArchitecture
+    return rows_of(finished, lambda run: curve(run) if isinstance(run.config.model, linear) else recalled(run))
 
 
 def curve(run: Run) -> Iterator[dict[str, Any]]:
@@ -156,17 +156,6 @@ def curve(run: Run) -> Iterator[dict[str, Any]]:
             "other_subject": measured["other_subject_loss"]["answer"],
             "from_relation": measured["relation_divergence"]["answer"],
         }
-
-
-def tried(search: Finished) -> list[dict[str, Any]]:
-    """The sizes that a search tried."""
-    work = search.work
-    assert isinstance(work, FactCapacity)
-    tries = tries_of(search.path)
-    about = {"run": work.identity, "version": search.version, "seed": work.seed, "kind": "capacity"}
-    about |= {"d": work.d, "alpha": work.alpha, "beta": work.beta, "steps": work.steps}
-    about |= {"parameters": work.n_parameters, "held": capacity(tries) ** 2}
-    return [{**about, "size": size, "recall": recall} for size, recall in sorted(tries.items())]
 
 
 def recalled(run: Run) -> Iterator[dict[str, Any]]:

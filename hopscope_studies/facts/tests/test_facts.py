@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy
 import pandas
@@ -312,11 +313,11 @@ def made(hallucinates: bool) -> DataFrame:
         parameters = (4 + 2 * beta) * d * d
         held = {"parameters": parameters, "held": 0.15 * parameters, "size": 5, "recall": 1.0, "steps": 3072.0}
         rows.append({**about, "kind": "capacity", "run": f"c{d}{beta}", "d": d, "alpha": 1.0, "beta": beta, **held})
-    for heads in (1, 2, 4):
-        for m in (0, 16):
-            recall = 1.0 if heads * 2 + m / 8 >= 6 else 0.5
+    for seed in range(5):
+        for heads, m in product((1, 2, 4) if seed == 0 else (2, 4), (0, 8, 16) if seed == 0 else (0, 16)):
+            recall = 1.0 if heads * 2 + m / 8 >= 6 else 0.5 + 0.01 * seed
             cell = {"heads": heads, "d_mlp": m, "size": 12, "attention": 256 * heads, "mlp": 32 * m, "recall": recall}
-            rows.append({**about, "kind": "trade_off", "run": f"t{heads}{m}", **cell})
+            rows.append({**about, "seed": seed, "kind": "trade_off", "run": f"t{heads}{m}{seed}", **cell})
     return DataFrame(rows)
 
 
@@ -327,9 +328,28 @@ def test_claims_on_tables_made_by_hand():
     assert found["hallucination_at_ln_d"].number == pytest.approx(math.log(8))
     assert found["facts_per_parameter"].number == pytest.approx(0.15)
     assert found["mlp_replaces_heads"].number == pytest.approx(512 / 1024)
+    assert "seed 0: m = 0: 1024, m = 8: 1024, m = 16: 512; seed 1: m = 0: 1024" in found["mlp_replaces_heads"].sentence
+    added = found["mlp_adds_recall"]  # 0.5, 0.49 … 0.46, by t with four degrees of freedom
+    assert (added.number, added.n, added.spread) == (pytest.approx(0.48), 5, pytest.approx((0.46, 0.5)))
+    assert f"{0.48 - 2.776 * 0.0158114 / 5**0.5:.2f} to {0.48 + 2.776 * 0.0158114 / 5**0.5:.2f}" in added.sentence
     verdicts = {name: claim.verdict for name, claim in found.items()}
     assert verdicts.pop("when_phases_change") == "fails"  # the plateau ends at step 1000
     assert set(verdicts.values()) == {"holds"}
+
+
+def test_the_grid_is_judged_seed_by_seed_and_by_five_seeds():
+    table = made(True)
+    last = (table.kind == "trade_off") & (table.seed == 4)
+    few = {claim.id: claim.verdict for claim in facts.claims(table[~last])}
+    assert few["attention_alone_suffices"] == few["mlp_replaces_heads"] == few["mlp_adds_recall"] == "undecided"
+    table.loc[last & (table.d_mlp == 0), "recall"] = 0.7  # in one seed no attention alone suffices
+    found = {claim.id: claim for claim in facts.claims(table)}
+    assert (found["attention_alone_suffices"].verdict, found["attention_alone_suffices"].number) == ("fails", 0.7)
+    assert (
+        found["mlp_replaces_heads"].verdict == "holds" and "seed 4: m = 0: none" in found["mlp_replaces_heads"].sentence
+    )
+    table.loc[last & (table.d_mlp == 16), "recall"] = 0.7  # and in it the MLP replaces nothing
+    assert {claim.id: claim for claim in facts.claims(table)}["mlp_replaces_heads"].verdict == "fails"
 
 
 def test_a_search_in_which_nothing_passed_counts():

@@ -12,12 +12,12 @@ from statistics import mean
 from typing import Any
 
 import torch
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
 from hopscope.core.seeds import generator
-from hopscope.experiments.long_table import about, entry
+from hopscope.experiments.long_table import entry
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.interventions.parts import silenced
 from hopscope.models.base import Model
 from hopscope.runs.run import Run
@@ -63,15 +63,16 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, condition, kind, name, step, value; `step` of kind `lens` is how many layers were read.
     """
     task, n = ItemLabels(**HAND), SIZE[scale]
-    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
-    rows = list(judged(hand, overthinker(task), task, n, 1))
-    for run in runs:
-        own = run.config.task
-        assert isinstance(own, ItemLabels)
-        of = about(run, lambda _: "trained")
-        rows += judged(of, run.model, own, n, HEADS)
-        rows += lens(of | {"condition": UNTRAINED}, run.at(0), contexts(own, n))
-    return DataFrame(rows).round({"value": 5})
+    made = rows_by_hand(judged({}, overthinker(task), task, n, 1), condition=BY_HAND)
+    return concat([made, rows_of(runs, lambda run: measured(run, n))], ignore_index=True).round({"value": 5})
+
+
+def measured(run: Run, n: int) -> Rows:
+    """A model at its end, and before training."""
+    task = run.config.task
+    assert isinstance(task, ItemLabels)
+    yield from judged({"condition": "trained"}, run.model, task, n, HEADS)
+    yield from lens({"condition": UNTRAINED}, run.at(0), contexts(task, n))
 
 
 def contexts(task: ItemLabels, n: int) -> dict[str, Batch]:

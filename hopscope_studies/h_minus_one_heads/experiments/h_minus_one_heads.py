@@ -14,13 +14,12 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
-from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
-from hopscope_studies.h_minus_one_heads.cells import GATED, cells, name_of
+from hopscope_studies.h_minus_one_heads.cells import GATED, cells
 from hopscope_studies.h_minus_one_heads.claims import claims as claims
 from hopscope_studies.h_minus_one_heads.figure import figure as figure
 from hopscope_studies.h_minus_one_heads.scores import SEQUENCES, dropping, gate_means, gate_numbers, losses
@@ -36,7 +35,7 @@ BY_HAND = {"quick": MadeByHand(32), "cpu": MadeByHand(), "paper": MadeByHand()}
 def runs(scale: str) -> Iterator[Config | Work]:
     """Gates made by hand, and all models."""
     yield BY_HAND[scale]
-    yield from cells(scale)
+    yield from (config for _, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -47,22 +46,19 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     what dropping heads costs. `gate`: layer, head, kind of sequences, mean share. `curve`: step, loss, train_loss.
     `circuit`: paths and losses. `by hand`: the measures of gates made by hand, and of even ones.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        if isinstance(run, Finished):
-            about = {"run": run.work.identity, "version": run.version, "seed": 0, "kind": "by hand"}
-            rows += [about | row for row in read_json(run.path / "numbers.json")]
-            continue
-        trained = name_of(run.config, scale)
-        about = columns_of(run) | {"trained": trained}
-        rows += [about | row for row in rows_of(run, scale, trained in GATED)]
-        if run.config.training.seed < CIRCUITS[scale] and trained in SEARCHED_IN:
-            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
-    return DataFrame(rows)
+    named = {config.identity: trained for trained, config in cells(scale)}
+    return rows_of(runs, lambda run: measured(run, named[run.config.identity], scale))
 
 
-def rows_of(run: Run, scale: str, gated: bool) -> Iterator[dict[str, Any]]:
-    """One model: its end, its gates, its course."""
+def measured(run: Run, trained: str, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some with its circuit."""
+    yield from ({"trained": trained, **row} for row in numbers(run, scale, trained in GATED))
+    if run.config.training.seed < CIRCUITS[scale] and trained in SEARCHED_IN:
+        yield {"trained": trained, "kind": "circuit", **circuit_numbers(run, scale)}
+
+
+def numbers(run: Run, scale: str, gated: bool) -> Iterator[dict[str, Any]]:
+    """Its end, its gates, its course."""
     batch = run.task.sample(SEQUENCES[scale], generator(0, "asked"))
     end, first = run.at(run.steps[-1]), run.at(0)
     assert isinstance(end, Transformer) and isinstance(first, Transformer)

@@ -93,9 +93,10 @@ def test_rivals_have_as_many_parameters_as_the_mixture_or_a_few_more(scale):
     assert 0 <= counted["plain"] - counted["in turn"] < layers * width
 
 
-def test_every_run_knows_its_cell():
-    for trained in cells.TRAINED:
-        assert cells.name_of(cells.cell(trained, 3), "cpu") == trained
+def test_every_run_is_named_once():
+    named = {config.identity: trained for trained, config in cells.cells("cpu")}
+    assert len(named) == len(cells.TRAINED) * cells.SEEDS["cpu"]
+    assert all(named[cells.cell(trained, 3).identity] == trained for trained in cells.TRAINED)
 
 
 # Claims -----------------------------------------------------------------------------------------------------------

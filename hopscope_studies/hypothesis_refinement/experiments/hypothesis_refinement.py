@@ -8,16 +8,15 @@ exercises with shuffled examples are its control.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.language.checkpoints import BASE
 from hopscope_studies.hypothesis_refinement.claims import claims as claims
 from hopscope_studies.hypothesis_refinement.figure import figure as figure
-from hopscope_studies.hypothesis_refinement.measured import REPORT, Asked, Proposals
+from hopscope_studies.hypothesis_refinement.measured import Asked, Proposals
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 400, "paper": 7200}
@@ -51,15 +50,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     `part` says what a run is for: proposers, scripted, language. For proposers, labels names the proposer, and chance
     is the closed form. With labels `true beyond shuffled`, low and high are the one-sided probabilities of a sign test.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        work = run.work
-        assert isinstance(work, Asked | Proposals)
-        part, model, layout = "proposers", "", ""
-        if isinstance(work, Asked):
-            part = "scripted" if work.model in ("known:oracle", "known:uniform") else "language"
-            model, layout = work.model, work.layout
-        about = {"run": work.identity, "version": run.version, "seed": work.seed, "part": part, "model": model}
-        about |= {"domain": work.domain, "layout": layout}
-        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5, "chance": 8})
+    return rows_of(runs).round({"value": 5, "low": 5, "high": 5, "chance": 8})

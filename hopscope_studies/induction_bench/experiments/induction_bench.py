@@ -8,16 +8,15 @@ for two rules on three letters and for three on five. The same functions with sh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.language.checkpoints import BASE
 from hopscope_studies.induction_bench.claims import claims as claims
 from hopscope_studies.induction_bench.figure import figure as figure
-from hopscope_studies.induction_bench.measured import REPORT, Asked, Learned
+from hopscope_studies.induction_bench.measured import Asked, Learned
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 600, "paper": 7200}
@@ -56,15 +55,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     `part` says what a run is for: learner, scripted, language. With labels `true beyond shuffled`, low and high are the
     one-sided probabilities of a sign test.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        work = run.work
-        assert isinstance(work, Asked | Learned)
-        part, model, layout = "learner", "exact learner", ""
-        if isinstance(work, Asked):
-            part = "scripted" if work.model in ("known:oracle", "known:uniform") else "language"
-            model, layout = work.model, work.layout
-        about = {"run": work.identity, "version": run.version, "seed": work.seed, "part": part, "model": model}
-        about |= {"size": f"({work.k}, {work.n_letters}, {work.n_rules})", "layout": layout}
-        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
-    return DataFrame(rows).round({"value": 5, "low": 5, "high": 5, "chance": 8})
+    return rows_of(runs).round({"value": 5, "low": 5, "high": 5, "chance": 8})

@@ -139,7 +139,7 @@ def test_a_model_that_reads_the_examples_is_told_from_one_that_does_not(tmp_path
 
 def test_learner_rows_are_shares_with_intervals():
     work = Learned(count=6)
-    rows = list(work.rows([work.function(index) for index in range(6)], "true", False))
+    rows = list(work.scored([work.function(index) for index in range(6)], "true", False))
     assert [one["value"] for one in rows] == [1.0] * 5
     assert rows[0]["chance"] == 3 / 125 and rows[-1]["n"] == 60
 

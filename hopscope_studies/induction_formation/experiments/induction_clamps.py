@@ -6,14 +6,12 @@ part. The paper's claim is the order of speed, here over 8 seeds. Beside it stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from pandas import DataFrame, concat
+from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.core.storage import read_json
-from hopscope.experiments.long_table import courses_of, entry, namer
+from hopscope.experiments.long_table import courses_of, namer
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope_studies.induction_formation.cells import CLAMPS, best, cell, cells
@@ -36,16 +34,4 @@ def runs(scale: str) -> Iterator[Config | Work]:
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """The course of every run, and the toy's steps."""
-    trained = [one for one in finished if isinstance(one, Run)]
-    toys = DataFrame(toy_rows(one for one in finished if isinstance(one, Finished)))
-    parts = [part for part in (courses_of(trained, namer(CLAMPS, cell, scale), best), toys) if len(part)]
-    return concat(parts, ignore_index=True)
-
-
-def toy_rows(finished: Iterable[Finished]) -> Iterator[dict[str, Any]]:
-    """A row for what is clamped in each toy."""
-    for one in finished:
-        of = {"run": one.work.identity, "version": one.version, "seed": one.work.as_dict()["seed"], "condition": "toy"}
-        for name, steps in read_json(one.path / "steps.json").items():
-            kind = "closed" if name == "closed" else "toy"
-            yield entry(of, kind, "bc" if name == "closed" else name, steps)
+    return courses_of(finished, namer(CLAMPS, cell, scale), best)

@@ -13,8 +13,8 @@ from pandas import DataFrame, concat
 
 from hopscope.builds.item_induction import induction
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
-from hopscope.experiments.long_table import about, courses_of, entry, namer
+from hopscope.experiments.long_table import courses_of, entry, namer
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.runs.run import Run
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope_studies.induction_formation.cells import FREE, TASK, best, cell, cells
@@ -37,14 +37,10 @@ def runs(scale: str) -> Iterator[Config]:
 def table(runs: list[Run], scale: str) -> DataFrame:
     """The course of every run; for free runs and the model by hand also what heads are worth."""
     task, name_of = ItemLabels(**TASK), namer(FREE, cell, scale)
-    hand = {"run": BY_HAND, "version": code_version(), "seed": 0, "condition": BY_HAND}
-    worth: list[dict[str, Any]] = told(hand, induction(task), task, 0)
-    for run in runs:
-        of = about(run, name_of)
-        if of["condition"] == "free":
-            worth += told(of, run.model, run.config.task, run.step)
-    whole = concat([courses_of(runs, name_of, best), DataFrame(worth)], ignore_index=True)
-    return whole.round({"value": 5})
+    made = rows_by_hand(told({}, induction(task), task, 0), condition=BY_HAND)
+    free = [run for run in runs if name_of(run.config) == "free"]
+    worth = rows_of(free, lambda run: told({"condition": "free"}, run.model, run.config.task, run.step))
+    return concat([courses_of(runs, name_of, best), made, worth], ignore_index=True).round({"value": 5})
 
 
 def told(of: dict[str, Any], model: Any, task: Any, step: int) -> list[dict[str, Any]]:

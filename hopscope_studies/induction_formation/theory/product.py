@@ -8,7 +8,7 @@ for each other. A vector that is clamped at its target stands for a clamped part
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.core.settings import setting
+from hopscope.experiments.long_table import entry
 from hopscope.experiments.reports import Report
 
 #: What is clamped, in the order in which learning should get faster.
@@ -37,6 +38,14 @@ class Product(Report):
     def report(self) -> dict[str, Any]:
         steps = {clamped or "none": self.half(clamped) for clamped in CLAMPED}
         return {**steps, "closed": self.closed()}
+
+    def about(self) -> dict[str, Any]:
+        return {"seed": self.seed, "condition": "toy"}
+
+    def rows(self, report: Any) -> Iterator[dict[str, Any]]:
+        """A row for what is clamped."""
+        for name, steps in report.items():
+            yield entry({}, "closed", "bc", steps) if name == "closed" else entry({}, "toy", name, steps)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         """Targets and starts, a row each for a, b and c, in float64."""

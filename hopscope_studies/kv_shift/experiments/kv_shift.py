@@ -14,14 +14,13 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
-from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing, endings_of
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
-from hopscope_studies.kv_shift.cells import ATTENTION, CELLS, cell, cells
+from hopscope_studies.kv_shift.cells import ATTENTION, cells
 from hopscope_studies.kv_shift.claims import claims as claims
 from hopscope_studies.kv_shift.figure import figure as figure
 from hopscope_studies.kv_shift.scores import SEQUENCES, accuracy, blends, with_blends
@@ -39,7 +38,7 @@ DEPTHS = {"quick": LeastDepths(4, 3, 2), "cpu": LeastDepths(), "paper": LeastDep
 def runs(scale: str) -> Iterator[Config | Work]:
     """The least depths, and all cells of the four parts."""
     yield DEPTHS[scale]
-    yield from cells(scale)
+    yield from (config for _, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -52,35 +51,20 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     hops, by formula, by letting all positions attend to all, and by a complete search (NaN where there was none).
     `sheets`: the shares of chains, and of whole sheets, that need fewer layers.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        if isinstance(run, Finished):
-            rows += theory_rows(run)
-            continue
-        part, attention, layers = name_of(run.config, scale)
-        about = columns_of(run) | {"part": part, "attention": attention, "layers": layers}
-        rows += [about | row for row in rows_of(run, scale, part)]
-        if run.config.training.seed < CIRCUITS[scale] and (part, attention, layers) in SEARCHED_IN:
-            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
-    return DataFrame(rows)
+    named = {config.identity: name for name, config in cells(scale)}
+    return rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
 
 
-def theory_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """The minimum depths that the work found."""
-    about = {"run": done.work.identity, "version": done.version, "seed": 0, "part": "theory", "attention": "kv"}
-    for row in read_json(done.path / "numbers.json"):
-        yield {**about, "layers": 0, **row}
+def measured(run: Run, part: str, attention: str, layers: int, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some cells with its circuit."""
+    about = {"part": part, "attention": attention, "layers": layers}
+    yield from (about | row for row in numbers(run, scale, part))
+    if run.config.training.seed < CIRCUITS[scale] and (part, attention, layers) in SEARCHED_IN:
+        yield about | {"kind": "circuit", **circuit_numbers(run, scale)}
 
 
-def name_of(config: Config, scale: str) -> tuple[str, str, int]:
-    """A run's cell: part, attention, layers."""
-    every = ((part, attention, n) for part, shapes in CELLS.items() for attention, n in shapes)
-    seed, identity = config.training.seed, config.identity
-    return next(name for name in every if cell(*name, seed, scale).identity == identity)
-
-
-def rows_of(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
-    """One model: its end, its course and its hops."""
+def numbers(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
+    """Its end, its course and its hops."""
     task, end = run.task, run.steps[-1]
     batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
     model, first = run.at(end), run.at(0)

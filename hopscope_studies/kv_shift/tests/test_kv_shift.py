@@ -19,7 +19,6 @@ from hopscope.tasks.last_successor import LastSuccessor, last_follower, seen_so_
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope_studies.kv_shift import cells
 from hopscope_studies.kv_shift.claims import claims, most
-from hopscope_studies.kv_shift.experiments import kv_shift
 from hopscope_studies.kv_shift.scores import accuracy, blends, with_blends
 from hopscope_studies.kv_shift.tests.by_hand import by_hand, three_hops
 
@@ -188,7 +187,9 @@ def test_hops_within_a_depth():
     assert [most("plain", n) for n in (1, 2, 3)] == [0, 1, 3]
 
 
-def test_every_run_knows_its_cell():
+def test_every_run_is_named_once():
+    named = {config.identity: name for name, config in cells.cells("cpu")}
+    assert len(named) == sum(seeds for shapes in cells.CELLS.values() for seeds in shapes.values())
     for part, shapes in cells.CELLS.items():
         for attention, layers in shapes:
-            assert kv_shift.name_of(cells.cell(part, attention, layers, 3), "cpu") == (part, attention, layers)
+            assert named[cells.cell(part, attention, layers, 3).identity] == (part, attention, layers)

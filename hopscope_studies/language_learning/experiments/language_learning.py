@@ -16,7 +16,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.measures.base import observe
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -85,14 +85,14 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     sequences that all kinds share: the model's `distance`, `legal` and `loss`; those of n-gram models, such as
     `3-gram distance`; and `source loss`, that of a predictor that knows the automaton.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        assert run.report is not None
-        attention = run.config.model.as_dict()["attention"]
-        about = columns_of(run) | {"kind": next(kind for kind, its in KINDS.items() if its == attention)}
-        rows += [about | row for row in course(run)]
-        rows += [about | {"step": run.report["step"]} | row for row in ending(run, SEQUENCES[scale])]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: measured(run, SEQUENCES[scale]))
+
+
+def measured(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
+    """A model over training, and at its end."""
+    attention = run.config.model.as_dict()["attention"]
+    kind = next(kind for kind, its in KINDS.items() if its == attention)
+    yield from ({"kind": kind, **row} for row in (*course(run), *ending(run, sequences)))
 
 
 def course(run: Run) -> Iterator[dict[str, Any]]:
@@ -105,9 +105,10 @@ def course(run: Run) -> Iterator[dict[str, Any]]:
 def ending(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
     """The model at its end, and what n-gram models know of the same sequences."""
     task = run.task
-    assert isinstance(task, AutomatonStrings)
+    assert isinstance(task, AutomatonStrings) and run.report is not None
     batch = task.sample(sequences, generator(run.config.training.seed, "language learning"))
     numbers = of_model(observe(run.model, batch))
     for order in ORDERS:
         numbers |= {f"{order}-gram {name}": value for name, value in of_n_grams(task, batch, order).items()}
-    yield from ({"quantity": name, "value": value} for name, value in numbers.items())
+    for name, value in numbers.items():
+        yield {"step": run.report["step"], "quantity": name, "value": value}

@@ -14,8 +14,6 @@ from typing import Any
 import numpy
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
-from hopscope.experiments.capacity import capacity, tries_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.memories.claims import claims as claims
 from hopscope_studies.memories.figure import LOADS, figure as figure
@@ -54,6 +52,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "precision": 1.01,
     },
 }
+SETTINGS = ("memory", "d", "ratio", "n_classes", "overlap", "orthonormal", "n")  # of the work, in the table
 OVERLAPS = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
@@ -102,24 +101,6 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
     for one in finished:
         work = one.work.as_dict()
         about = {"run": one.work.identity, "version": one.version, "seed": work["seed"], "kind": one.work.label}
-        for name in ("memory", "d", "ratio", "n_classes", "overlap", "orthonormal", "n"):
-            about[name] = work.get(name)
-        if isinstance(one.work, Lemma):
-            rows += [{**about, "memory": what, "error": x} for what, x in read_json(one.path / "errors.json").items()]
-        elif isinstance(one.work, Recall):
-            rows.append({**about, **read_json(one.path / "recall.json")})
-        else:
-            rows += [about | row for row in tried(one)]
+        about |= {name: work.get(name) for name in SETTINGS}
+        rows += [{**about, **row} for row in one.rows()]
     return DataFrame(rows)
-
-
-def tried(search: Finished) -> Iterator[dict[str, Any]]:
-    """The sizes that a search tried, each with its recall and the capacity found."""
-    work, tries = search.work, tries_of(search.path)
-    if isinstance(work, TrainedCapacity):
-        kind = {"memory": "mlp" if work.ratio else "linear", "parameters": work.model.stored}
-    else:
-        assert isinstance(work, WrittenCapacity)
-        kind = {"memory": "outer_product", "ratio": 0, "n_classes": 0, "parameters": work.d**2}
-    for n, recall in sorted(tries.items()):
-        yield {"kind": "capacity", **kind, "capacity": capacity(tries), "n": n, "recall": recall}

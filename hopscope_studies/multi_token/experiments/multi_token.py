@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
-from hopscope.core.storage import read_json
-from hopscope.experiments.circuit_tables import circuit_of
+from hopscope.experiments.circuit_tables import circuit_numbers, circuit_of
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.long_table import entry
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.runs.run import Run
 from hopscope_studies.multi_token.by_hand import by_hand
@@ -54,45 +53,27 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     attention even. `size`: number of parameters. `circuit`: verdict and paths. `identity`: difference of weights.
     """
     named = {config.identity: name for name, config in cells(scale)}
-    rows: list[dict[str, Any]] = list(hand_rows())
-    for run in runs:
-        if isinstance(run, Finished):
-            rows += identity_rows(run)
-            continue
-        problem, asked, note = named[run.config.identity]
-        about = columns_of(run) | {"problem": problem, "asked": asked, "note": note}
-        rows += [about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale))]
-        if about["seed"] < CIRCUITS[scale] and (problem, asked) in SEARCHED:
-            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
-    return DataFrame(rows).round({"value": 6})
+    found = rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
+    made = rows_by_hand(hand_rows(), problem="tokens", asked="by hand", note="")
+    return concat([made, found], ignore_index=True).round({"value": 6})
 
 
-def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
-    """One number."""
-    return {"kind": kind, "name": name, "step": step, "value": value}
-
-
-def identity_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """The difference between the model with one head and the plain model."""
-    about = {"run": done.work.identity, "version": done.version, "problem": "tokens", "asked": "near", "note": ""}
-    for row in read_json(done.path / "numbers.json"):
-        yield {**about, "seed": row["seed"], **entry("identity", "difference", row["difference"])}
+def measured(run: Run, problem: str, asked: str, note: str, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some with its circuit: its verdict (1: accepted), paths and losses."""
+    about = {"problem": problem, "asked": asked, "note": note}
+    yield from (about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale)))
+    if run.config.training.seed < CIRCUITS[scale] and (problem, asked) in SEARCHED:
+        found = circuit_numbers(run, scale)
+        verdict = {"kind": "circuit", "name": circuit_of(run, scale).verdict, "value": found.pop("accepted")}
+        yield {**about, **verdict, **found}
 
 
 def hand_rows() -> Iterator[dict[str, Any]]:
     """The hand-set model on the chosen task, and the accuracy of a guess there."""
     task = NamesInText(n_names=CHOSEN[0], stray=CHOSEN[1])
-    about = {
-        "run": "by hand",
-        "version": code_version(),
-        "seed": 0,
-        "problem": "tokens",
-        "asked": "by hand",
-        "note": "",
-    }
-    yield {**about, **entry("end", "t+1", accuracies(by_hand(task), task, "cpu")["t+1"])}
-    yield {**about, **entry("floor", "t+1", guessed(task))}
-    yield {**about, **entry("best", "t+1", task.best_accuracy)}
+    yield entry({}, "end", "t+1", accuracies(by_hand(task), task, "cpu")["t+1"])
+    yield entry({}, "floor", "t+1", guessed(task))
+    yield entry({}, "best", "t+1", task.best_accuracy)
 
 
 def token_rows(run: Run, scale: str) -> Iterator[dict[str, Any]]:
@@ -102,18 +83,18 @@ def token_rows(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     steps = [row["step"] for row in run.rows]
     for name in run.rows[0]["measures"]["name_accuracy"]:
         course = [row["measures"]["name_accuracy"][name] for row in run.rows]
-        yield entry("learnt", name, crossing(steps, [-right for right in course], -ENOUGH), steps[-1])
+        yield entry({}, "learnt", name, crossing(steps, [-right for right in course], -ENOUGH), steps[-1])
         for step, right in zip(steps, course, strict=True):
-            yield entry("curve", name, right, step)
+            yield entry({}, "curve", name, right, step)
     for row in run.rows:
         own = [value for head, value in row["measures"]["name_attention"].items() if answers_first(head, run)]
-        yield entry("attention", "best", max(own), row["step"])
+        yield entry({}, "attention", "best", max(own), row["step"])
     for kind, found in (("end", model), ("start", run.at(0))):
         for name, right in accuracies(found, task, scale).items():
-            yield entry(kind, name, right, steps[-1] if kind == "end" else 0)
+            yield entry({}, kind, name, right, steps[-1] if kind == "end" else 0)
     for name, right in without_trunk(model, task, scale).items():
-        yield entry("without", name, right, steps[-1])
-    yield entry("size", "parameters", float(model.n_parameters))
+        yield entry({}, "without", name, right, steps[-1])
+    yield entry({}, "size", "parameters", float(model.n_parameters))
 
 
 def answers_first(head: str, run: Run) -> bool:
@@ -126,15 +107,7 @@ def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
     steps = [row["step"] for row in run.rows]
     for hop in run.task.hop_names:
         losses = [row["hop_losses"][hop] for row in run.rows]
-        yield entry("learnt", hop, crossing(steps, losses, run.task.learnt_below), steps[-1])
+        yield entry({}, "learnt", hop, crossing(steps, losses, run.task.learnt_below), steps[-1])
         for step, loss in zip(steps, losses, strict=True):
-            yield entry("curve", hop, loss, step)
-    yield entry("size", "parameters", float(run.model.n_parameters))
-
-
-def circuit_numbers(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: its verdict (1: accepted), its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    losses = {f"{name}_loss": loss.mean for name, loss in circuit.losses.items()}
-    paths = "; ".join(str(found.path) for found in circuit.paths)
-    return {"name": circuit.verdict, "value": float(circuit.accepted), "paths": paths, **losses}
+            yield entry({}, "curve", hop, loss, step)
+    yield entry({}, "size", "parameters", float(run.model.n_parameters))

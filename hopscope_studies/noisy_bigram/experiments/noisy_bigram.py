@@ -22,7 +22,7 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished
 from hopscope.interventions.truncation import Laser
 from hopscope.measures import observe
@@ -35,7 +35,7 @@ from hopscope_studies.noisy_bigram.models.frozen_embeddings import FrozenEmbeddi
 from hopscope_studies.noisy_bigram.official import answers, rows_of_official
 from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
-from hopscope_studies.noisy_bigram.work import Sampled, Truncated, rows_of
+from hopscope_studies.noisy_bigram.work import Sampled, Truncated
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 900, "paper": 40_000}
@@ -130,25 +130,13 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     and the untrained model. `samples`: the simplified model's errors and recall by number of sequences. `language`:
     SmolLM2's answers.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        if isinstance(run, Run):
-            rows += rows_of_run(run, scale)
-            continue
-        kind = "samples" if isinstance(run.work, Sampled) else "language"
-        settings = {"seed": 0, **run.work.as_dict()}
-        about = {"run": run.work.identity, "version": run.version}
-        about |= {
-            name: settings[name] for name in ("seed", "n_tokens", "length", "alpha", "trials") if name in settings
-        }
-        rows += [{"kind": kind, **about, **row} for row in rows_of(run.path)]
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: measured(run, scale))
 
 
-def rows_of_run(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """The training curves of one transformer, and its truncations."""
     task, training = run.task, run.config.training
-    about = columns_of(run) | {"alpha": task.as_dict()["alpha"]}
+    about = {"alpha": task.as_dict()["alpha"]}
     if isinstance(task, NoisyCharacters):
         yield from rows_of_official(run, about, SEQUENCES["quick" if scale == "quick" else "official"])
         return

@@ -13,6 +13,7 @@ from hopscope import Config, Training, train
 from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.core.storage import read_json
 from hopscope.experiments.results import claim_ids
 from hopscope.experiments.work import Stopped
 from hopscope.interventions.truncation import Laser
@@ -25,7 +26,7 @@ from hopscope_studies.noisy_bigram.official import attended, margins, rows_of_of
 from hopscope_studies.noisy_bigram.tasks.noisy_bigram import TRIGGER, NoisyBigram, triggers_among
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 from hopscope_studies.noisy_bigram.theory.associations import OneStep
-from hopscope_studies.noisy_bigram.work import Sampled, Truncated, rows_of
+from hopscope_studies.noisy_bigram.work import ROWS, Sampled, Truncated
 
 # The task ----------------------------------------------------------------------------------------------------------
 
@@ -501,7 +502,7 @@ def test_without_the_model_it_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr("hopscope.language.checkpoints.open_model", absent)
     Truncated().do(tmp_path, lambda: False)
-    (row,) = rows_of(tmp_path)
+    (row,) = read_json(tmp_path / ROWS)
     assert "not installed" in row["skipped"]
     steps = curve([0.06, 0.5], [0.06, 0.46])
     language = [{"kind": "language", **ABOUT, **row}]
@@ -513,7 +514,7 @@ def test_measured_errors_are_the_closed_forms(tmp_path):
     """Noise over signal falls as the closed form's number of samples over m, within the error of 64 trials."""
     Sampled(n_tokens=32, length=4, trials=64, most=64).do(tmp_path, lambda: False)
     exact = OneStep(32, 4, 0.5).samples
-    for row in rows_of(tmp_path):
+    for row in read_json(tmp_path / ROWS):
         errors = row["feed_forward_error"], row["attention_error"]
         assert errors == pytest.approx(tuple(need / row["samples"] for need in exact), rel=0.35)
 

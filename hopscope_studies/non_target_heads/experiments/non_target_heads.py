@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from hopscope.configuration.config import Config
-from hopscope.core.environment import code_version
-from hopscope.experiments.circuit_tables import circuit_of
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.circuit_tables import circuit_numbers, circuit_of
+from hopscope.experiments.long_table import entry
+from hopscope.experiments.tables import rows_by_hand, rows_of
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope_studies.non_target_heads.by_hand import by_hand
@@ -45,18 +45,10 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     verdict and paths.
     """
     named = {config.identity: name for name, config in cells(scale)}
-    rows = list(hand_rows(scale))
-    for run in runs:
-        about = columns_of(run) | {"condition": named[run.config.identity]}
-        rows += [about | row for row in rows_of(run, scale)]
-        if about["seed"] < CIRCUITS[scale] and about["condition"] in SEARCHED:
-            rows.append(about | circuit_row(run, scale))
-    return DataFrame(rows).round({"value": 6})
-
-
-def entry(kind: str, name: str, value: float, step: int = 0) -> dict[str, Any]:
-    """One number."""
-    return {"kind": kind, "name": name, "step": step, "value": value}
+    found = rows_of(runs, lambda run: measured(run, named[run.config.identity], scale))
+    task = TaggedHops(**TASKS[scale])
+    answers = (entry({}, "end", name, value) for name, value in judged(by_hand(task), task, scale))
+    return concat([rows_by_hand(answers, condition="by hand"), found], ignore_index=True).round({"value": 6})
 
 
 def judged(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[str, float]]:
@@ -65,29 +57,22 @@ def judged(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[s
         yield from measured(model, task, scale)
 
 
-def hand_rows(scale: str) -> Iterator[dict[str, Any]]:
-    """The hand-set model."""
-    task = TaggedHops(**TASKS[scale])
-    about = {"run": "by hand", "version": code_version(), "seed": 0, "condition": "by hand"}
-    for name, value in judged(by_hand(task), task, scale):
-        yield about | entry("end", name, value)
+def measured(run: Run, condition: str, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some with its circuit: its verdict (1: accepted), paths and losses."""
+    yield from ({"condition": condition, **row} for row in numbers(run, scale))
+    if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED:
+        found = circuit_numbers(run, scale)
+        verdict = entry({}, "circuit", circuit_of(run, scale).verdict, found.pop("accepted"))
+        yield {"condition": condition, **verdict, **found}
 
 
-def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One model: its end, its start, its course."""
+def numbers(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """Its end, its start, its course."""
     task, model, first = run.task, run.model, run.at(0)
     assert isinstance(task, TaggedHops) and isinstance(model, Transformer) and isinstance(first, Transformer)
     for name, value in judged(model, task, scale):
-        yield entry("end", name, value, run.steps[-1])
+        yield entry({}, "end", name, value, run.steps[-1])
     for name, value in readings(first, task, scale):
-        yield entry("start", name, value)
+        yield entry({}, "start", name, value)
     for row in run.rows:
-        yield entry("curve", "accuracy", row["accuracy"], row["step"])
-
-
-def circuit_row(run: Run, scale: str) -> dict[str, Any]:
-    """A circuit in numbers: its verdict (1: accepted), its paths, its losses."""
-    circuit = circuit_of(run, scale)
-    losses = {f"{name}_loss": loss.mean for name, loss in circuit.losses.items()}
-    paths = "; ".join(str(found.path) for found in circuit.paths)
-    return entry("circuit", circuit.verdict, float(circuit.accepted)) | {"paths": paths, **losses}
+        yield entry({}, "curve", "accuracy", row["accuracy"], row["step"])

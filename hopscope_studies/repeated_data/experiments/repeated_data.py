@@ -19,7 +19,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.measures.base import observe
 from hopscope.measures.lag_attention import by_lag
 from hopscope.models.base import Model
@@ -75,29 +75,28 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     copy, of the pool's segments and of fresh ones), induction (attention of the last layer's best head at its best
     lag), lag, untrained_error.
     """
-    rows = []
-    for run in runs:
-        task, training = run.config.task, run.config.training
-        assert isinstance(task, RepeatedSegment)
-        model, n = run.at(run.steps[-1]), SEQUENCES[scale]
-        fresh = task.but(pool=0, pool_share=1.0, asked="copy").sample(n, generator(0, "fresh"))
-        pooled = task.but(pool_share=1.0, asked="copy").sample(n, generator(0, "pooled"))
-        repeated = training.steps * training.batch * task.pool_share
-        rows.append(
-            {
-                **columns_of(run),
-                "pool": task.pool,
-                "alone": training.batch < TRAININGS[scale]["batch"],
-                "width": model.architecture.d_model,
-                "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                "repetitions": repeated / task.pool if task.pool else 1.0,
-                **copying(model, fresh),
-                "known_error": known_error(model, pooled),
-                "fresh_known_error": known_error(model, fresh),
-                "untrained_error": copying(run.at(0), fresh)["error"],
-            }
-        )
-    return DataFrame(rows)
+    return rows_of(runs, lambda run: [ending(run, scale)])
+
+
+def ending(run: Run, scale: str) -> dict[str, Any]:
+    """The row of a run."""
+    task, training = run.config.task, run.config.training
+    assert isinstance(task, RepeatedSegment)
+    model, n = run.at(run.steps[-1]), SEQUENCES[scale]
+    fresh = task.but(pool=0, pool_share=1.0, asked="copy").sample(n, generator(0, "fresh"))
+    pooled = task.but(pool_share=1.0, asked="copy").sample(n, generator(0, "pooled"))
+    repeated = training.steps * training.batch * task.pool_share
+    return {
+        "pool": task.pool,
+        "alone": training.batch < TRAININGS[scale]["batch"],
+        "width": model.architecture.d_model,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "repetitions": repeated / task.pool if task.pool else 1.0,
+        **copying(model, fresh),
+        "known_error": known_error(model, pooled),
+        "fresh_known_error": known_error(model, fresh),
+        "untrained_error": copying(run.at(0), fresh)["error"],
+    }
 
 
 def copying(model: Model, fresh: Batch) -> dict[str, float]:

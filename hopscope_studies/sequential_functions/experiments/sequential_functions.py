@@ -15,7 +15,7 @@ import torch
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
-from hopscope.core.storage import read_json
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
@@ -23,8 +23,7 @@ from hopscope.tasks.base import Batch
 from hopscope_studies.sequential_functions.claims import claims as claims
 from hopscope_studies.sequential_functions.figure import figure as figure
 from hopscope_studies.sequential_functions.tasks.self_generated import SelfGenerated
-from hopscope_studies.sequential_functions.theory.references import RELEASED
-from hopscope_studies.sequential_functions.work import References, Source, model_errors, sequences
+from hopscope_studies.sequential_functions.work import References, Source, by_place, model_errors, sequences
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 280, "paper": 100_000}
@@ -83,44 +82,14 @@ def runs(scale: str) -> Iterator[Config | Work]:
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """A row per model or reference, share of random labels and place: its mean squared error."""
-    size = SCALES[scale][-1]
-    rows: list[dict[str, Any]] = []
-    for one in finished:
-        rows += reference_rows(one) if isinstance(one, Finished) else model_rows(one, size)
-    return DataFrame(rows)
-
-
-def reference_rows(done: Finished) -> Iterator[dict[str, Any]]:
-    """Errors of predictions without training, and on the source's sequences also those of its released model."""
-    work, found = done.work, read_json(done.path / "errors.json")
-    of_source = isinstance(work, Source)
-    if of_source:
-        found["released model"] = list(RELEASED)
-    values = work.as_dict()
-    about = {"run": work.identity, "version": done.version, "seed": values["seed"]}
-    about |= {"kind": "source" if of_source else "reference", "share": values.get("replaced", 0.0)}
-    for name, errors in found.items():
-        yield from by_place(about | {"who": name}, errors, first=1 if of_source else 2)
-
-
-def by_place(about: dict[str, Any], errors: list[float], first: int = 2) -> Iterator[dict[str, Any]]:
-    """A row per place."""
-    for place, error in enumerate(errors, first):
-        yield {**about, "place": place, "error": error}
+    return rows_of(finished, lambda run: model_rows(run, SCALES[scale][-1]))
 
 
 def model_rows(run: Run, size: int) -> Iterator[dict[str, Any]]:
     """A model's errors at every share, and with foreign examples; its validation loss over training."""
     seed, task = run.config.training.seed, run.task
     assert isinstance(task, SelfGenerated)
-    version = run.sessions[-1]["environment"]["code"]
-    about = {
-        "run": run.config.identity,
-        "version": version,
-        "seed": seed,
-        "kind": "model",
-        "who": system_of(run.config),
-    }
+    about = {"kind": "model", "who": system_of(run.config)}
     for share in SHARES:
         batch = sequences(task.but(replaced=share), size, seed)
         yield from by_place({**about, "share": share}, model_errors(run.model, batch))

@@ -14,17 +14,16 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
-from hopscope.core.storage import read_json
 from hopscope.experiments.circuit_tables import circuit_numbers
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.tables import columns_of
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope.measures import observe
 from hopscope.measures.induction_score import induction_score
 from hopscope.models.transformer import Transformer
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
-from hopscope_studies.switch_head.cells import cells, name_of
+from hopscope_studies.switch_head.cells import cells
 from hopscope_studies.switch_head.claims import claims as claims
 from hopscope_studies.switch_head.figure import figure as figure
 from hopscope_studies.switch_head.scores import SEQUENCES, held, knows, specialisation
@@ -40,7 +39,7 @@ BY_HAND = {"quick": MadeByHand(3, 32), "cpu": MadeByHand(), "paper": MadeByHand(
 def runs(scale: str) -> Iterator[Config | Work]:
     """The hand-set weights, and all models."""
     yield BY_HAND[scale]
-    yield from cells(scale)
+    yield from (config for _, config in cells(scale))
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
@@ -53,22 +52,20 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
     induction the greatest induction score of a head. `hop`: hop, hop_loss at the end. `curve`: step, hop_loss, of all
     hops. `circuit`: paths and losses. `by hand`: places, accuracy, held_accuracy.
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        if isinstance(run, Finished):
-            about = {"run": run.work.identity, "version": run.version, "seed": 0, "part": "places", "model": "by hand"}
-            rows += [about | {"kind": "by hand", **row} for row in read_json(run.path / "numbers.json")]
-            continue
-        part, model = name_of(run.config, scale)
-        about = columns_of(run) | {"part": part, "model": model}
-        rows += [about | row for row in rows_of(run, scale)]
-        if run.config.training.seed < CIRCUITS[scale] and (part, model) in SEARCHED_IN:
-            rows.append(about | {"kind": "circuit", **circuit_numbers(run, scale)})
-    return DataFrame(rows)
+    named = {config.identity: name for name, config in cells(scale)}
+    return rows_of(runs, lambda run: measured(run, *named[run.config.identity], scale))
 
 
-def rows_of(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One model: its end, its hops, its course."""
+def measured(run: Run, part: str, model: str, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some with its circuit."""
+    about = {"part": part, "model": model}
+    yield from (about | row for row in numbers(run, scale))
+    if run.config.training.seed < CIRCUITS[scale] and (part, model) in SEARCHED_IN:
+        yield about | {"kind": "circuit", **circuit_numbers(run, scale)}
+
+
+def numbers(run: Run, scale: str) -> Iterator[dict[str, Any]]:
+    """Its end, its hops, its course."""
     batch = run.task.sample(SEQUENCES[scale], generator(0, "asked"))
     end, first = run.at(run.steps[-1]), run.at(0)
     assert isinstance(end, Transformer) and isinstance(first, Transformer)

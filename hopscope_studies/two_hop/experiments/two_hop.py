@@ -17,8 +17,9 @@ from pandas import DataFrame
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
-from hopscope.experiments import long_table
 from hopscope.experiments.circuit_tables import circuit_numbers
+from hopscope.experiments.long_table import namer
+from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.two_hop import TwoHop
@@ -45,14 +46,15 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     probability of the right end, the other ends and the middles (name, value). `right`: at the end, the share of right
     answers x2 by number of chains (chains, value). `circuit`: accepted, paths, and losses by name of the circuit.
     """
-    name_of = long_table.namer(CONDITIONS, cell, scale)
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        about = long_table.about(run, name_of)
-        rows += [about | row for row in (*curves(run), *looked_at(run, scale))]
-        if run.config.training.seed < CIRCUITS[scale] and about["condition"] in SEARCHED_IN:
-            rows.append(about | {"kind": "circuit", "step": run.steps[-1], **circuit_numbers(run, scale)})
-    return DataFrame(rows)
+    name_of = namer(CONDITIONS, cell, scale)
+    return rows_of(runs, lambda run: measured(run, name_of(run.config), scale))
+
+
+def measured(run: Run, condition: str, scale: str) -> Iterator[dict[str, Any]]:
+    """One model, for the first seeds of some conditions with its circuit."""
+    yield from ({"condition": condition, **row} for row in (*curves(run), *looked_at(run, scale)))
+    if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED_IN:
+        yield {"condition": condition, "kind": "circuit", "step": run.steps[-1], **circuit_numbers(run, scale)}
 
 
 def curves(run: Run) -> Iterator[dict[str, Any]]:

@@ -8,15 +8,14 @@ the same text. Names are ranked by their log-probability. The same model at init
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.core.storage import read_json
+from hopscope.experiments.tables import rows_of
 from hopscope.experiments.work import Finished, Work
 from hopscope_studies.two_hop.language.claims import claims as claims
 from hopscope_studies.two_hop.language.figure import figure as figure
-from hopscope_studies.two_hop.language.measured import REPORT, Templates
+from hopscope_studies.two_hop.language.measured import Templates
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 420, "paper": 1800}
@@ -39,11 +38,4 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     which the right end is the likeliest end), ends (in which some end is likelier than all middles), own (in which the
     likeliest of all is the right chain's middle).
     """
-    rows: list[dict[str, Any]] = []
-    for run in runs:
-        work = run.work
-        assert isinstance(work, Templates)
-        about = {"run": work.identity, "version": run.version, "seed": work.seed, "model": work.model}
-        about["part"] = "language" if work.trained else "untrained"
-        rows += [{**about, **one} for one in read_json(run.path / REPORT)["rows"]]
-    return DataFrame(rows)
+    return rows_of(runs)
