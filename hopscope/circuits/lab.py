@@ -51,9 +51,8 @@ class Lab(ABC, Generic[C]):
 
     def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
         """All that outputs tell."""
-        hops = self.batch.task.hop_losses(outputs, self.batch.targets).nan_to_num().tolist()
-        named = dict(zip(self.batch.task.hop_names, hops, strict=True))
-        return Account(self.losses_of(outputs), named, self.hits_of(outputs))
+        hops = self.batch.task.by_hop(self.batch.task.hop_losses(outputs, self.batch.targets))
+        return Account(self.losses_of(outputs), hops, self.hits_of(outputs))
 
     def accounts(self, changes: Sequence[C]) -> list[Account]:
         """All that each change makes of the sequences."""

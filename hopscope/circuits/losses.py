@@ -77,7 +77,8 @@ class Account:
 def pooled(one: Account, two: Account) -> Account:
     """Two accounts of different sequences as one."""
     n, m = len(one.losses), len(two.losses)
-    hops = {name: (n * loss + m * two.hop_losses[name]) / (n + m) for name, loss in one.hop_losses.items()}
+    either = {**two.hop_losses, **one.hop_losses}  # a hop may be asked in one of them alone
+    hops = {name: (n * loss + m * two.hop_losses.get(name, loss)) / (n + m) for name, loss in either.items()}
     return Account(torch.cat([one.losses, two.losses]), hops, torch.cat([one.hits, two.hits]))
 
 

@@ -149,7 +149,7 @@ def at_checkpoint(
     outputs = torch.cat([evaluator.outputs(changes) for evaluator in evaluators], 1)
     single = torch.vmap(lambda output, target: task.loss(output[None], target[None]))
     losses = torch.stack([single(answers, targets) for answers in outputs])
-    hops = torch.stack([task.hop_losses(answers, targets) for answers in outputs]).nan_to_num()
+    hops = torch.stack([task.hop_losses(answers, targets) for answers in outputs])
     return sums, counts, losses[1:] - losses[0], hops
 
 
@@ -196,7 +196,7 @@ def streamed(run: Run, paths: Sequence[Path]) -> Record:
         if str(path) not in seen:
             raise BadInput(f"path '{path}': {run.path} measured no such path while it trained")
     attended = [[[float(strengths.get(str(path), 0.0)) for _, strengths in rows]] for path in paths]
-    hops = [[float(row["hop_losses"][hop]) for row, _ in rows] for hop in run.task.hop_names]
+    hops = [[float(row["hop_losses"].get(hop, numpy.nan)) for row, _ in rows] for hop in run.task.hop_names]
     steps = [int(row["step"]) for row, _ in rows]
     return Record("streamed", steps, numpy.array(attended), numpy.ones((len(paths), 1)), numpy.array(hops))
 

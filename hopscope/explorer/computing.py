@@ -20,6 +20,7 @@ from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.explorer.bundle import INSTANCES, SIZES
+from hopscope.explorer.measuring import accuracy
 from hopscope.explorer.scoring import scoring
 from hopscope.explorer.sequences import asked
 from hopscope.explorer.typed import answers_on, fresh, typed
@@ -167,7 +168,6 @@ class Computer:
         account = evaluator.accounts([change])[0]
         loss = Loss.of(account.losses)
         outputs = evaluator.outputs([change])[0]
-        right = self.batch.task.correct(outputs, evaluator.batch).float().mean(0).nan_to_num().tolist()
         return {
             "step": ask.step,
             "n": loss.n,
@@ -175,7 +175,7 @@ class Computer:
             "low": loss.low,
             "high": loss.high,
             "hop_losses": account.hop_losses,
-            "accuracy": dict(zip(self.batch.task.hop_names, right, strict=False)),
+            "accuracy": accuracy(evaluator.batch, outputs),
             "instance": None if ask.instance is None else self.look(evaluator, change, outputs, ask.instance),
         }
 

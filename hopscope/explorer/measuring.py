@@ -98,12 +98,11 @@ def rounded(model: Model, dtype: str) -> Model:
 
 def losses(batch: Batch, outputs: Tensor) -> dict[str, Any]:
     """Loss and partial losses, 0 for a hop without targets. Raises BadInput if the loss is not finite."""
-    hops = batch.task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
-    named = dict(zip(batch.task.hop_names, hops, strict=True))
     loss = float(batch.task.loss(outputs, batch.targets))
     if not math.isfinite(loss):
         raise BadInput("the losses of this checkpoint are not finite: training has diverged")
-    return {"loss": loss, "hop_losses": named}
+    hops = batch.task.by_hop(batch.task.hop_losses(outputs, batch.targets))
+    return {"loss": loss, "hop_losses": dict.fromkeys(batch.task.hop_names, 0.0) | hops}
 
 
 def accuracy(batch: Batch, outputs: Tensor) -> dict[str, float]:

@@ -18,7 +18,7 @@ CHUNK = 512  # sequences per forward pass in a measurement
 
 @torch.no_grad()
 def evaluate(model: Model, task: Task, n: int, seed: int, purpose: str, clamps: Sequence[Clamp] = ()) -> dict[str, Any]:
-    """Loss, losses by hop and accuracy (0–1) of a model, clamped or not, on n fresh sequences, in float32."""
+    """Loss, losses of the hops that are asked, and accuracy (0–1) of a model on n fresh sequences, in float32."""
     losses, hops, correct, weights = [], [], [], []
     for index, start in enumerate(range(0, n, CHUNK)):
         size = min(CHUNK, n - start)
@@ -28,10 +28,11 @@ def evaluate(model: Model, task: Task, n: int, seed: int, purpose: str, clamps: 
         losses.append(task.loss(outputs, batch.targets))
         correct.append(task.correct(outputs, batch))
         weights.append(size / n)
-    weight = torch.tensor(weights, device=model.device)
-    mean_hops = (torch.stack(hops).nan_to_num() * weight[:, None]).sum(0).tolist()
+    weight, by_chunk = torch.tensor(weights, device=model.device), torch.stack(hops)
+    asked = weight[:, None] * ~by_chunk.isnan()
+    mean_hops = (by_chunk.nan_to_num() * asked).sum(0) / asked.sum(0)
     return {
         "loss": float((torch.stack(losses) * weight).sum()),
-        "hop_losses": dict(zip(task.hop_names, mean_hops, strict=True)),
+        "hop_losses": task.by_hop(mean_hops),
         "accuracy": torch.cat(correct).float().mean(0).tolist(),
     }

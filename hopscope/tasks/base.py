@@ -156,6 +156,10 @@ class Task(Settings, Thresholds, ABC):
     ) -> Float[Tensor, "hop"]:
         """The loss of each hop, in the order of `hop_names`; NaN where a batch does not ask a hop."""
 
+    def by_hop(self, losses: Float[Tensor, "hop"]) -> dict[str, float]:
+        """The value of `hop_losses` by the hops' names, without those that are not asked."""
+        return {hop: loss for hop, loss in zip(self.hop_names, losses.tolist(), strict=True) if not math.isnan(loss)}
+
     @abstractmethod
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
         """Whether each output names the right symbol (the nearest, or the likeliest)."""

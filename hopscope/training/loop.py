@@ -215,7 +215,6 @@ class Session:
             outputs = self.trainer.outputs(batch, clamps)
             seen = Observation(self.trainer.model, batch, held(clamps, self.trainer.model, batch))
             measured = {n: numbers_of(n, seen) for n in self.config.training.measure_names}
-        hops = task.hop_losses(outputs, batch.targets).nan_to_num().tolist()
         train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))
         if not math.isfinite(val_loss) or not math.isfinite(train_loss or 0.0):
             raise BadInput(
@@ -226,7 +225,7 @@ class Session:
             "step": self.step,
             "train_loss": train_loss,
             "val_loss": val_loss,
-            "hop_losses": dict(zip(task.hop_names, hops, strict=True)),
+            "hop_losses": task.by_hop(task.hop_losses(outputs, batch.targets)),
             **({"measures": measured} if measured else {}),
         }
         if self.config.training.stop_accuracy is not None:

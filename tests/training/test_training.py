@@ -17,6 +17,7 @@ from hopscope.configuration.presets import RECIPES
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.runs.evaluation import evaluate
+from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
@@ -241,3 +242,33 @@ def test_metrics_are_mirrored(tmp_path, monkeypatch):
     assert [step for step, _ in seen[1:-1]] == [0, 2, 4]
     assert {"train_loss", "val_loss", "hop_losses/x1", "measures/induction_score/L0H0"} == seen[2][1].keys()
     assert flatten({"a": {"b": 1.0}, "c": None}) == {"a/b": 1.0}
+
+
+def test_hops_that_nobody_asks_have_no_loss():
+    """One question is about one hop. The others are not known, and are no zero, which would count as learnt."""
+    task = HopK(n_hops=8, length=24)
+    batch = task.sample(1, generator(0, "one", 0))
+    asked = {hop for hop, known in zip(task.hop_names, (batch.targets >= 0).any(1)[0], strict=True) if known}
+    assert 0 < len(asked) < len(task.hop_names)
+    model = Trainer(Config(task, SMALL), CPU).model
+    assert set(hops_of(model, task, batch)) == asked
+    assert min(hops_of(model, task, batch).values()) > 0
+
+
+def hops_of(model, task, batch):
+    return task.by_hop(task.hop_losses(model(batch.inputs, at=task.query_positions), batch.targets))
+
+
+def test_a_chunk_that_does_not_ask_a_hop_does_not_lower_its_loss(monkeypatch):
+    """Of 5 sequences 4 are one chunk; the last alone asks few hops, which count by their own sequences."""
+    monkeypatch.setattr("hopscope.runs.evaluation.CHUNK", 4)
+    task = HopK(n_hops=8, length=24)
+    model = Trainer(Config(task, SMALL), CPU).model
+    found = evaluate(model, task, 5, 0, "report")["hop_losses"]
+    batches = [task.sample(n, generator(0, "report", i)) for i, n in enumerate((4, 1))]
+    with torch.no_grad():
+        first, second = (hops_of(model, task, b) for b in batches)
+    assert first.keys() - second.keys()
+    for hop in first.keys() | second.keys():
+        known = [(w, losses[hop]) for w, losses in ((4, first), (1, second)) if hop in losses]
+        assert found[hop] == pytest.approx(sum(w * x for w, x in known) / sum(w for w, _ in known), rel=1e-5)
