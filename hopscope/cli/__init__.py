@@ -114,10 +114,8 @@ def unnamed(context: click.Context) -> click.UsageError:
     """The error for a group without a subcommand, where click would only print help."""
     group = context.command
     assert isinstance(group, click.Group)
-    what = group.subcommand_metavar.split()[0]
-    return click.UsageError(
-        f"missing argument {what!r}: choose one of {', '.join(group.list_commands(context))}", context
-    )
+    what, names = group.subcommand_metavar.split()[0], ", ".join(group.list_commands(context))
+    return click.UsageError(f"missing argument {what!r}: choose one of {names}", context)
 
 
 #: Patterns in click's error messages, and their replacements.
@@ -127,8 +125,7 @@ PLAINLY = (
     (r"(\S+) is not in the range ([^<>=\s]+)<=x<=(\S+)$", r"it must be from \2 to \3; got \1"),
     (r"(\S+) is not in the range x>=(\S+)$", r"it must be at least \2; got \1"),
     (r"(\S+) is not in the range x<=(\S+)$", r"it must be at most \2; got \1"),
-    (r"\. Did you mean (.*?)\??$", r" (did you mean \1?)"),
-    (r"; did you mean (.*?)\??$", r" (did you mean \1?)"),
+    (r"[.;] [Dd]id you mean (.*?)\??$", r" (did you mean \1?)"),
     (r"\. \(Did you mean one of: (.*)\?\)$", r" (did you mean one of: \1?)"),
     (r"\. \(Possible options: (.*)\)$", r" (is it one of \1?)"),
     (r"[Uu]nexpected extra arguments? \((.*)\)$", r"more than was expected: \1"),
