@@ -6,7 +6,6 @@ Exit codes: 0 done; 2 bad input, with one sentence on stderr; 1 a fault of hopsc
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
@@ -15,6 +14,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import EACCES, EEXIST, EISDIR, ENAMETOOLONG, ENOENT, ENOMEM, ENOTDIR, EPERM, EROFS
 from typing import Any
 
 import click
@@ -28,7 +28,7 @@ from hopscope.core.strangers import visible
 from hopscope.core.terminal import PLAIN, PROGRESS
 
 #: Errors of writing that the user can avoid by choosing another place; they exit with 2.
-USERS_CHOICE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
+USERS_CHOICE = (EACCES, EPERM, EROFS, ENOENT, ENOTDIR, EEXIST, EISDIR, ENAMETOOLONG)
 
 
 LANGUAGE = "cli.lm"  # commands about language models
@@ -114,10 +114,8 @@ def unnamed(context: click.Context) -> click.UsageError:
     """The error for a group without a subcommand, where click would only print help."""
     group = context.command
     assert isinstance(group, click.Group)
-    what = group.subcommand_metavar.split()[0]
-    return click.UsageError(
-        f"missing argument {what!r}: choose one of {', '.join(group.list_commands(context))}", context
-    )
+    what, names = group.subcommand_metavar.split()[0], ", ".join(group.list_commands(context))
+    return click.UsageError(f"missing argument {what!r}: choose one of {names}", context)
 
 
 #: Patterns in click's error messages, and their replacements.
@@ -127,8 +125,7 @@ PLAINLY = (
     (r"(\S+) is not in the range ([^<>=\s]+)<=x<=(\S+)$", r"it must be from \2 to \3; got \1"),
     (r"(\S+) is not in the range x>=(\S+)$", r"it must be at least \2; got \1"),
     (r"(\S+) is not in the range x<=(\S+)$", r"it must be at most \2; got \1"),
-    (r"\. Did you mean (.*?)\??$", r" (did you mean \1?)"),
-    (r"; did you mean (.*?)\??$", r" (did you mean \1?)"),
+    (r"[.;] [Dd]id you mean (.*?)\??$", r" (did you mean \1?)"),
     (r"\. \(Did you mean one of: (.*)\?\)$", r" (did you mean one of: \1?)"),
     (r"\. \(Possible options: (.*)\)$", r" (is it one of \1?)"),
     (r"[Uu]nexpected extra arguments? \((.*)\)$", r"more than was expected: \1"),
@@ -188,10 +185,8 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch":
             return complain(f"this needs PyTorch, which is not installed; {WITHOUT_TORCH}", 2)
-        if too_little := short_of_memory(error):
-            return complain(too_little, 2)
-        if sentence_of_theirs := outside.fault(error):
-            return complain(sentence_of_theirs, 2)
+        if known := short_of_memory(error) or out_of_reach(error) or outside.fault(error):
+            return complain(known, 2)
         traceback.print_exc()
         return complain("this is a fault of ours, not yours; please report it with the lines above", 1)
 
@@ -204,11 +199,18 @@ WANTED = re.compile(r"tried to allocate (\d+) bytes")
 def short_of_memory(error: Exception) -> str | None:
     """The sentence for an error of memory; None for any other error."""
     known = isinstance(error, RuntimeError) and TOO_LITTLE.search(str(error))
-    if not (isinstance(error, MemoryError) or known or (isinstance(error, OSError) and error.errno == errno.ENOMEM)):
+    if not (isinstance(error, MemoryError) or known or (isinstance(error, OSError) and error.errno == ENOMEM)):
         return None
     match = WANTED.search(str(error))
     wanted = f": {int(match[1]) / (1 << 30):.1f} GiB more are needed" if match else ""
     return f"there is not enough memory here{wanted}; choose smaller sizes, or free some memory"
+
+
+def out_of_reach(error: Exception) -> str | None:
+    """The sentence for a path that is too long, or that others may not look at; None for any other error."""
+    if isinstance(error, OSError) and error.errno in (EACCES, ENAMETOOLONG):
+        return f"could not read {error.filename}: {error.strerror}"
+    return None
 
 
 def complain(message: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; durations."""
+"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; durations; what was given."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ def listed(words: Iterable[str], last: str = "and") -> str:
 def shape(sizes: Iterable[int]) -> str:
     """A tensor's sizes: `4 × 64`; `a single number` if it has none."""
     return " × ".join(map(str, sizes)) or "a single number"
+
+
+def kind(given: object) -> str:
+    """What was given, where something else was expected: `a list`, `a Tensor of shape (2, 3)`."""
+    return f"a {type(given).__name__}" + (f" of shape {tuple(given.shape)}" if hasattr(given, "shape") else "")
+
+
+def one_line(error: Exception) -> str:
+    """The first line of an error's message, or the error's type."""
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
 
 
 def beside(name: str, words: str, width: int, indent: int) -> str:

@@ -23,7 +23,7 @@ from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Damaged
 from hopscope.emergence.onset import PASSES, Array
-from hopscope.models.base import Model
+from hopscope.models.base import Model, at_rest
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
@@ -103,7 +103,8 @@ def measured(
     for index, step in enumerate(steps):
         watch(f"{name}: measuring step {step}, checkpoint {index + 1} of {len(steps)}")
         model = at(step)
-        parts.append(at_checkpoint(model, batch, paths, null))
+        with at_rest(model):
+            parts.append(at_checkpoint(model, batch, paths, null))
     positions = parts[0][1]
     attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().cpu().numpy() for i in (0, 2, 3))
     hop_effects = hops[1:, :, -1] - hops[0, :, -1]

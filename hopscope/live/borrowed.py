@@ -61,10 +61,8 @@ class Borrowed(Model):
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(shape.n_layers)]
         found = self(inputs, cache=names)
         if not (isinstance(found, tuple) and len(found) == 2 and {*names} <= {*found[1]}):
-            raise BadInput(
-                f"forward(cache=…) must return (outputs, cache), and the cache must hold every name given, "
-                f"such as {names[0]}"
-            )
+            held = f"every name given, such as {names[0]}"
+            raise BadInput(f"forward(cache=…) must return (outputs, cache), and the cache must hold {held}")
         wanted = (len(inputs), shape.n_heads, inputs.shape[1], inputs.shape[1])
         for name in names:
             if (got := tuple(found[1][name].shape)) != wanted:
@@ -158,6 +156,8 @@ def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
     Raises:
         BadInput: it is none of these.
     """
+    if inputs is not None:
+        check_tensor(inputs, "inputs")
     if isinstance(model, Borrowed):
         return model
     if hasattr(model, "run_with_hooks") and starts_late(model):
@@ -167,6 +167,15 @@ def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
     if isinstance(model, nn.Module):
         return Borrowed(Wrapped(model, inputs))
     raise BadInput(f"the model must be a torch.nn.Module; got a {type(model).__name__}")
+
+
+def check_tensor(given: Any, name: str) -> None:
+    """Raise BadInput unless an argument of that name is a dense tensor of real numbers, in memory, with rows."""
+    if not isinstance(given, Tensor):
+        raise BadInput(f"{name} must be a tensor; got a {type(given).__name__}")
+    if given.is_nested or given.layout != torch.strided or given.is_complex() or given.is_meta or not given.ndim:
+        got = f"{given.dtype}, {given.layout}, {given.device}"
+        raise BadInput(f"{name} must be a dense tensor of real numbers, a row for each sequence; got {got}")
 
 
 def wrap(model: Any, inputs: Tensor | None = None) -> Borrowed:

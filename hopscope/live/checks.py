@@ -15,31 +15,25 @@ from torch import Tensor
 
 from hopscope.circuits.discovery import Discovery
 from hopscope.core.settings import BadInput
-from hopscope.core.wording import count
-from hopscope.live.borrowed import Borrowed
-from hopscope.live.given import LEAST, Measure
+from hopscope.core.wording import count, kind, one_line
+from hopscope.live.borrowed import Borrowed, check_tensor
+from hopscope.live.given import LEAST, Measure, shaped, slice_of
+from hopscope.live.wrapped import unreadable
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import NOT_ASKED
 
 SOME = 8  # rows on which the model and the caller's functions are tried
+CHUNK = 256  # rows in a pass that looks at all of them
 CLOSE = 1e-3  # relative tolerance between the loss of several rows and the mean of their losses
 
 Places = int | Sequence[int | Sequence[int] | None]
 Naming = Callable[[list[Any]], Mapping[str, Places]]
 
 
-def one_line(error: Exception) -> str:
-    """The first line of an error's message, or the error's type."""
-    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-
-
 def check_tensors(inputs: Any, targets: Any, at: int | slice) -> None:
     """Raise BadInput unless inputs and targets have valid types, shapes, values and numbers of rows."""
-    if not isinstance(inputs, Tensor) or not isinstance(targets, Tensor):
-        got = " and ".join(type(given).__name__ for given in (inputs, targets))
-        raise BadInput(f"inputs and targets must be tensors; got {got}")
-    if not targets.ndim or not inputs.ndim:
-        raise BadInput("there must be a row of targets for each row of inputs; got a tensor without dimensions")
+    check_tensor(inputs, "inputs")
+    check_tensor(targets, "targets")
     floating = inputs.is_floating_point()
     if inputs.ndim != 2 + floating or inputs.shape[1] < 2:
         wanted = "features of shape (row, position, feature)" if floating else "tokens of shape (row, position)"
@@ -62,11 +56,11 @@ def check_at(at: Any, n: int) -> None:
     if isinstance(at, int) and not -n <= at < n:
         raise BadInput(f"at must be one of the {n} positions; got {at}")
     try:
-        held = range(n)[at] if isinstance(at, slice) else [at]
+        held = range(n)[at] if isinstance(at, slice) else range(1)
     except (TypeError, ValueError) as error:  # bounds that are no integers, or a step of 0
         raise BadInput(f"at must be a slice of whole numbers with a step other than 0; got {at}") from error
-    if not held:
-        raise BadInput(f"at must hold some of the {n} positions; got {at}")
+    if not held or held.step < 0:
+        raise BadInput(f"at must hold some of the {n} positions, in their order; got {at}")
 
 
 def check_floor(floor: Any, best_accuracy: Any) -> None:
@@ -120,14 +114,10 @@ def first_outputs(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
         with torch.no_grad():
             outputs: Tensor = model(inputs[some], at=at)
     except Exception as error:  # the caller's module may raise anything
-        kind = "" if isinstance(error, RuntimeError | ValueError) else f"{type(error).__name__}: "
-        words = f"the model cannot read inputs of shape {tuple(inputs.shape)}: {kind}{one_line(error)}"
-        raise BadInput(words) from None
-    if not isinstance(outputs, Tensor):
-        got = type(outputs).__name__
-        raise BadInput(f"the model must return a tensor (row, position, output) and nothing else; got a {got}")
-    if outputs.ndim != 3:
-        raise BadInput(f"the model must return (row, position, output); got the shape {tuple(outputs.shape)}")
+        raise unreadable(inputs, error) from None
+    if not isinstance(outputs, Tensor) or outputs.ndim != 3:
+        wanted = "a tensor (row, position, output) and nothing else"
+        raise BadInput(f"the model must return {wanted}; got {kind(outputs)}")
     return outputs[:SOME]
 
 
@@ -172,6 +162,15 @@ def loss_of(given: Measure | None, outputs: Tensor, targets: Tensor) -> Measure:
     return loss if fits else lambda outputs, targets: RowByRow.apply(outputs, targets, loss)  # type: ignore[no-any-return]
 
 
+@torch.no_grad()
+def check_losses(model: Borrowed, inputs: Tensor, targets: Tensor, at: int | slice, loss: Measure) -> None:
+    """Raise BadInput unless the loss is finite on every row; a mean that holds another number says nothing."""
+    for rows in torch.arange(len(inputs)).split(CHUNK):
+        found = float(loss(shaped(model(inputs[rows], at=slice_of(at)), at), targets[rows]))
+        if not math.isfinite(found):
+            raise BadInput(f"the loss must be finite on every row; on rows {rows[0]} to {rows[-1]} it is {found}")
+
+
 def one_by_one(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
     """The loss of each row. Raises BadInput."""
     return torch.stack([evaluated(loss, outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
@@ -185,8 +184,7 @@ def evaluated(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
     except Exception as error:  # the caller's function may raise anything
         raise BadInput(f"the loss fails on {shapes}: {one_line(error)}") from None
     if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
-        got = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise BadInput(f"the loss must be one number, a tensor without dimensions, of {shapes}; got {got}")
+        raise BadInput(f"the loss must be one number, a tensor without dimensions, of {shapes}; got {kind(value)}")
     if not math.isfinite(float(value)):
         raise BadInput(f"the loss must be finite; of the first rows it is {float(value)}")
     return value.detach()
@@ -194,14 +192,11 @@ def evaluated(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
 
 def usual(outputs: Tensor, targets: Tensor) -> Measure:
     """The default loss: cross-entropy or mean squared error. Raises BadInput if the shapes of targets fit neither."""
-    shapes = f"targets of shape {tuple(targets.shape)} do not match outputs of shape {tuple(outputs.shape)} at `at`"
-    if targets.is_floating_point():
-        if targets.shape != outputs.shape:
-            raise BadInput(f"{shapes}; give numbers of that shape, another `at`, or a loss")
-        return F.mse_loss
-    if targets.shape != outputs.shape[:-1]:
-        raise BadInput(f"{shapes}; give token numbers of shape {tuple(outputs.shape[:-1])}, another `at`, or a loss")
-    return cross_entropy
+    like = outputs if targets.is_floating_point() else outputs[..., 0]
+    if targets.shape != like.shape:
+        shapes = f"targets of shape {tuple(targets.shape)} do not match outputs of shape {tuple(outputs.shape)} at `at`"
+        raise BadInput(f"{shapes}; give {targets.dtype} of shape {tuple(like.shape)}, another `at`, or a loss")
+    return F.mse_loss if targets.is_floating_point() else cross_entropy
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.units import row_of
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import Damaged, clear_errors
-from hopscope.core.strangers import json_of
+from hopscope.core.storage import Damaged, read_file, read_json
 from hopscope.emergence.order import event_names
 from hopscope.emergence.record import stored_paths
 from hopscope.live.find import FoundCircuit
@@ -67,12 +66,8 @@ def load_circuit(folder: Files | str) -> SavedCircuit:
     file, words = folder / "circuit.json", folder / "words.txt"
     if not file.is_file():
         raise BadInput(f"{folder} has no circuit.json; save a circuit there first, by found.save or hopscope circuit")
-    try:
-        with clear_errors(folder):
-            values = json_of(file.read_bytes())
-            said = words.read_text(encoding="utf-8", errors="replace") if words.is_file() else ""
-    except ValueError as error:
-        raise Damaged(f"{file} is altered: {error}") from error
+    values = read_json(file)
+    said = read_file(words).decode(errors="replace") if words.is_file() else ""
     paths = tuple(stored_paths(values, str(file)))
     if not all(isinstance(values.get(name), str) for name in ("verdict", "reason")):
         raise Damaged(f"{file} is altered: it holds no verdict")

@@ -17,7 +17,6 @@ from hopscope.core.storage import make_folder, write_file, write_json
 from hopscope.emergence.record import LEAST, measured
 from hopscope.live.borrowed import Borrowed, borrowed
 from hopscope.live.find import FoundCircuit, beside, find_circuit
-from hopscope.models.base import at_rest
 from hopscope.problem.paths import Path
 
 if TYPE_CHECKING:
@@ -64,6 +63,10 @@ def find_emergence(
     from hopscope.emergence.track import SAMPLES, told  # here, because it imports pandas
 
     models = Checkpoints(checkpoints, model, inputs)
+    if found is not None and not isinstance(found, FoundCircuit):
+        raise BadInput(f"found must be what find_circuit returned; got a {type(found).__name__}")
+    if n < 1 or seed < 0:
+        raise BadInput(f"n must be at least 1, and seed at least 0; got {n} and {seed}")
     if null not in NULLS:
         raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
     given = [Path.parse(path) if isinstance(path, str) else path for path in paths]
@@ -105,7 +108,7 @@ class Checkpoints:
         self.copy = copy.deepcopy(model)
 
     def at(self, step: int) -> Borrowed:
-        """The model of a step, in evaluation mode. Raises BadInput if its weights do not fit the model."""
+        """The model of a step. Raises BadInput if its weights do not fit the model."""
         one = self.given[step]
         if not isinstance(one, nn.Module):
             assert self.copy is not None
@@ -115,15 +118,7 @@ class Checkpoints:
                 words = str(error).strip().splitlines()[-1].strip()  # the last line names a tensor
                 raise BadInput(f"the weights of step {step} are not of a {type(self.copy).__name__}: {words}") from None
             one = self.copy
-        return Resting(borrowed(one, self.inputs))
-
-
-class Resting(Borrowed):
-    """A model that is put into evaluation mode for each pass; its own mode is restored afterwards."""
-
-    def forward(self, inputs: Tensor, **how: Any) -> Any:  # type: ignore[override]
-        with at_rest(self.inner):
-            return self.inner(inputs, **how)
+        return borrowed(one, self.inputs)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from hopscope.live.checks import (
     Naming,
     check_classes,
     check_floor,
+    check_losses,
     check_patterns,
     check_tensors,
     correct_of,
@@ -96,6 +97,7 @@ def find_circuit(
     """
     check_tensors(inputs, targets, at)
     check_floor(floor, best_accuracy)
+    names = None if names is None else [*map(str, names)]
     check_names(names, inputs)
     settings, lent = sizes(settings, len(inputs)), borrowed(model, inputs)
     with at_rest(model), beside(lent.device):
@@ -107,6 +109,7 @@ def find_circuit(
         check_classes(some[0], targets, strict=loss is None)
         rule, right = loss_of(loss, *some), correct_of(correct, *some, targets)
         data = Data(inputs, targets, at, rule, right, roles_of(roles, inputs, slice_of(at)), floor, best_accuracy)
+        check_losses(lent, inputs, targets, at, rule)
         task = Given(data, answers, settings)
         if not task.constant > floor:
             unbounded = (

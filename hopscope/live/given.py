@@ -19,6 +19,7 @@ from torch import Tensor
 from hopscope.circuits.exam import AVERAGES, TRIALS, Discovery, drawn_for
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
+from hopscope.core.wording import one_line
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Problem
 from hopscope.problem.relations import relations
@@ -227,8 +228,7 @@ class Given(Task):
             with torch.no_grad():
                 losses = [float(loss(start)) for start in starts]
         except Exception as error:  # the caller's function may raise anything
-            words = " ".join(str(error).split()) or type(error).__name__
-            raise BadInput(f"the loss fails on {len(targets)} rows together: {words[:200]}") from None
+            raise BadInput(f"the loss fails on {len(targets)} rows together: {one_line(error)[:200]}") from None
         finite = {found: start for found, start in zip(losses, starts, strict=True) if math.isfinite(found)}
         if not finite:
             raise BadInput("no constant answer that was tried has a finite loss, so the chance level is unknown")

@@ -81,9 +81,7 @@ def worded(formulation: str | Formulation) -> Formulation:
 
 def laid_out(layout: str | Layout) -> Layout:
     """The layout of a name; an instance is returned unchanged."""
-    if not isinstance(layout, str):
-        return layout
-    found: Layout = catalogue.find("language.layouts", layout)()
+    found: Layout = catalogue.find("language.layouts", layout)() if isinstance(layout, str) else layout
     return found
 
 

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
+from hopscope.core.wording import kind, one_line
 from hopscope.live.calls import Call, Watching, attentions_in, calls_of, is_pattern, unseen
 from hopscope.live.stream import Listing, Reading, Stream, located
 from hopscope.models.base import Cache, Model, Replacements, Shape, Tap, at_rest
@@ -102,9 +103,7 @@ class Wrapped(Model):
             with at_rest(self.inner):
                 return calls_of(self.inner, some)
         except Exception as error:  # the caller's module may raise anything
-            words = next(iter(str(error).strip().splitlines()), "")
-            kind = type(error).__name__
-            raise BadInput(f"the model cannot read inputs of shape {tuple(some.shape)}: {kind}: {words}") from None
+            raise unreadable(some, error) from None
 
     def numbered(self) -> dict[int, tuple[int, str]]:
         """The layer and the part (scores, values or pattern) of each call of attention, by the call's number."""
@@ -156,6 +155,8 @@ class Wrapped(Model):
         row must not depend on other rows.
         """
         names = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
+        if not bool(outputs.isfinite().all()):
+            raise BadInput(f"a {type(self.inner).__name__} puts out NaN or infinity for the first rows of inputs")
         with at_rest(self.inner):
             _, patterns = self(some, cache=names)
             off = self.distance(some, patterns, outputs)
@@ -180,7 +181,7 @@ class Wrapped(Model):
         if any(one.shape != first.shape for one in patterns.values()):
             raise BadInput("the layers of the model differ in their number of heads, which is not supported")
         causal = all(not bool(one.triu(1).any()) for one in patterns.values())
-        whole = all(bool(torch.allclose(one.sum(-1).float(), torch.ones(()), atol=1e-2)) for one in patterns.values())
+        whole = all(bool(((one.sum(-1).float() - 1).abs() <= 1e-2).all()) for one in patterns.values())
         heads = first.shape[1]
         return BorrowedShape(len(names), heads, self.width(some, heads), causal=causal, normalised=whole)
 
@@ -310,6 +311,12 @@ class Pass:
 # Outputs ---------------------------------------------------------------------------------------------------------
 
 
+def unreadable(inputs: Tensor, error: Exception) -> BadInput:
+    """The complaint about a model that fails on inputs."""
+    words = f"{type(error).__name__}: {one_line(error)}"
+    return BadInput(f"the model cannot read inputs of shape {tuple(inputs.shape)}: {words}")
+
+
 def logits_of(outputs: Any, positions: int) -> Tensor:
     """The logits in a model's outputs, (batch, position, output). Raises BadInput if there are none."""
     found = getattr(outputs, "logits", outputs)
@@ -318,8 +325,8 @@ def logits_of(outputs: Any, positions: int) -> Tensor:
     if isinstance(found, Tensor) and found.ndim == 2:
         found = found[:, None]
     if not isinstance(found, Tensor) or found.ndim != 3 or found.shape[1] not in (1, positions):
-        got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        raise BadInput(f"the model must return logits (row, position, output), alone, first or as `logits`; got {got}")
+        wanted = "logits (row, position, output), alone, first or as `logits`"
+        raise BadInput(f"the model must return {wanted}; got {kind(found)}")
     return found
 
 

@@ -133,6 +133,13 @@ def test_lists_fit_on_a_screen_and_tell_more_when_asked(ask):
     assert ask("reproduce", "nothing", "--list")[0] == 2
 
 
+@pytest.mark.parametrize("columns", ["1", "10"])
+def test_a_list_fits_on_the_narrowest_screen(ask, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    code, out, err = ask("list")
+    assert (code, err) == (0, "") and "tasks" in out
+
+
 def test_list_as_json(ask):
     code, out, _ = ask("list", "--json")
     listed = json.loads(out)

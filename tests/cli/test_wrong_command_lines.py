@@ -65,6 +65,12 @@ FOUND = (
     ["draw", "packaged", "--out", "/dev/null"],
     ["draw", "packaged", "--out", "/proc/x"],
     ["evaluate", "--model", "known:oracle", "--dtype", "float8"],
+    *([*words, "x" * 300] for words in (["show"], ["verify"], ["runs"], ["circuit"], ["emerge"], ["draw"], ["board"])),
+    *([*words, "x" * 300] for words in (["report", "--results"], ["explore", "packaged", "--export"], ["new", "task"])),
+    ["train", "retrieval", "--steps", "1", "--out", "x" * 300],
+    ["draw", "packaged", "--out", "x" * 300],
+    ["depth", "2", "--draw", "x" * 300],
+    ["evaluate", "--model", "x" * 300],
 )
 
 

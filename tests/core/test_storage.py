@@ -279,6 +279,18 @@ def test_a_folder_that_someone_else_owns(tmp_path):
 
 
 @pytest.mark.privileged
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_a_run_that_only_someone_else_may_read(command, tmp_path, capsys):
+    (tmp_path / "theirs").mkdir(0o700)
+    assert main([command, "packaged"]) == 0  # whoever comes after may not read the modules either
+    capsys.readouterr()
+    with as_nobody():
+        assert main([command, str(tmp_path / "theirs" / "run")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hopscope: could not read {tmp_path}") and line.endswith(": Permission denied")
+
+
+@pytest.mark.privileged
 def test_permissions_lost_between_two_saves(run):
     """Readable by all, written by root alone: what stands is loadable, the save says what is wrong."""
     before = run.checkpoint(12)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.nn.functional as F
+from families import Plain
 from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
@@ -592,6 +593,19 @@ class Uncached(Wrapped):
         return self.inner(inputs, **more)
 
 
+class Broken(Plain):
+    """Puts out a number that is not finite: for one row of tokens, or for every row."""
+
+    def __init__(self, value, row=None):
+        super().__init__()
+        self.value, self.row = value, row
+
+    def forward(self, tokens):
+        hit = torch.ones(len(tokens)).bool() if self.row is None else (tokens == self.row).all(1)
+        whole = super().forward(tokens)
+        return torch.where(hit[:, None, None], whole.index_fill(-1, torch.tensor([0]), self.value), whole)
+
+
 class Miscounted(Wrapped):
     """Says that it has three heads, and has one."""
 
@@ -629,6 +643,11 @@ def test_a_model_of_buffers_alone_is_searched(rows):
     assert find(rows, Fixed(), roles=pairs).verdict == "circuit"
 
 
+@pytest.mark.parametrize("names", [range(V), map(str, range(V))])
+def test_names_of_tokens_may_be_numbers_or_made_as_they_are_read(rows, names):
+    assert find(rows, names=names).names == [str(token) for token in range(V)]
+
+
 def test_names_are_no_formulas(rows):
     """`$$` is a token of GPT-2; between dollars matplotlib reads mathematics."""
     marked = find(rows, names=["$$"] * V, roles=lambda row: {"query": -1, "$x_{$": row.index(row[-1]) + 1})
@@ -638,7 +657,10 @@ def test_names_are_no_formulas(rows):
 # Errors ----------------------------------------------------------------------------------------------------------
 
 ERRORS = {
-    "tensors": (lambda i, t: {"inputs": i.tolist()}, "inputs and targets must be tensors; got list and Tensor"),
+    "tensors": (lambda i, t: {"inputs": i.tolist()}, "inputs must be a tensor; got a list"),
+    "complex": (lambda i, t: {"targets": t * 1j}, r"targets must be a dense tensor of real numbers, .*complex64"),
+    "sparse": (lambda i, t: {"inputs": i.to_sparse()}, r"inputs must be a dense tensor of real numbers, .*sparse_coo"),
+    "nowhere": (lambda i, t: {"inputs": i.to("meta")}, r"inputs must be a dense tensor of real numbers, .*meta"),
     "one dimension": (lambda i, t: {"inputs": i[:, 0]}, r"tokens of shape \(row, position\)"),
     "features": (lambda i, t: {"inputs": i.float()}, r"features of shape \(row, position, feature\)"),
     "unequal": (lambda i, t: {"targets": t[1:]}, "as many rows; got 512 and 511"),
@@ -667,7 +689,7 @@ ERRORS = {
     ),
     "no scalar": (
         lambda i, t: {"loss": lambda o, t: (o - 1).square()},
-        r"must be one number.*a tensor of shape \(8, 12\)",
+        r"must be one number.*a Tensor of shape \(8, 12\)",
     ),
     "float": (lambda i, t: {"loss": lambda o, t: 1.0}, "must be one number.*got a float"),
     "sum": (lambda i, t: {"loss": lambda o, t: F.cross_entropy(o, t, reduction="sum")}, "must be a mean over rows"),
@@ -705,8 +727,22 @@ ERRORS = {
         lambda i, t: {"model": Miscounted()},
         r"blocks.0.attn.hook_pattern must be \(row, head, query, key\), \(2, 3, 9, 9\); got \(2, 1, 9, 9\)",
     ),
+    "backwards": (lambda i, t: {"at": slice(None, None, -1)}, "at must hold some of the 9 positions, in their order"),
+    "nan later": (
+        lambda i, t: {"model": Broken(float("nan"), i[400])},
+        r"the loss must be finite on every row; on rows 256 to 511 it is nan",
+    ),
+    "nan weights": (
+        lambda i, t: {"model": Broken(float("nan"))},
+        "a Broken puts out NaN or infinity for the first rows",
+    ),
+    "masked": (lambda i, t: {"model": Broken(float("-inf"))}, "a Broken puts out NaN or infinity for the first rows"),
+    "loss later": (
+        lambda i, t: {"loss": lambda o, t: F.cross_entropy(o, t) * (1.0 if len(t) <= 8 else math.inf)},
+        "the loss must be finite on every row; on rows 0 to 255 it is inf",
+    ),
     "few names": (lambda i, t: {"names": "abc"}, "names must name all 12 tokens; got 3"),
-    "no dimensions": (lambda i, t: {"targets": torch.tensor(1)}, "a row of targets for each row of inputs"),
+    "no dimensions": (lambda i, t: {"targets": torch.tensor(1)}, "targets must be .*a row for each sequence"),
     "nothing asked": (
         lambda i, t: {"targets": torch.where(torch.arange(512) == 400, NOT_ASKED, t)},
         "leave out 1 row without a target, where all targets are -100",

@@ -79,6 +79,9 @@ ERRORS = {
         {"model": at(1)},
         "the weights of step 0 are not of a Plain: Unexpected key.*Q",
     ),
+    "loaded": ({i: at(1) for i in range(3)}, {"found": "x"}, "found must be what find_circuit returned; got a str"),
+    "no rows": ({i: at(1) for i in range(3)}, {"n": 0}, "n must be at least 1, and seed at least 0; got 0 and 0"),
+    "seed": ({i: at(1) for i in range(3)}, {"seed": -1}, "n must be at least 1, and seed at least 0; got 256 and -1"),
     "null": ({i: at(1) for i in range(3)}, {"null": "x"}, "null must be one of uniform, identity, resample; got 'x'"),
     "path": ({i: at(1) for i in range(3)}, {"paths": ["L9H0 answer->asked"]}, "the last layer is 1"),
 }

@@ -422,6 +422,10 @@ ERRORS = {
     "nothing differs": (lambda c, r: workbench.nodes(Plain(), c, c, (r, (r + 1) % V)), "nothing to trace"),
     "metric": (lambda c, r: workbench.nodes(Plain(), c, c, lambda y: y.mean()), r"a finite number for each of the 8"),
     "answers": (lambda c, r: workbench.nodes(Plain(), c, c, (r + V, r)), "must be numbers of the 12 outputs"),
+    "lists": (lambda c, r: workbench.attention(Plain(), c.tolist()), "inputs must be a tensor; got a list"),
+    "no metric": (lambda c, r: workbench.nodes(Plain(), c, c, None), "the metric fails on outputs"),
+    "one answer": (lambda c, r: workbench.attribution(Plain(), c, 3), "answers must be an output's number for each"),
+    "one right": (lambda c, r: workbench.lens(Plain(), c, 3), "answers must be an output's number for each"),
     "no heads": (
         lambda c, r: workbench.edges(Plain("einsum"), c, c, (r, r)),
         r"queries, keys and values of single heads .*must be of two tensors.*as those of matmul",

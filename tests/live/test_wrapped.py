@@ -279,6 +279,14 @@ def test_what_cannot_be_wrapped_is_told_in_one_sentence(case):
         hopscope.wrap(make(), inputs)
 
 
+def test_a_new_tensor_is_of_another_format_than_the_model_s():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert hopscope.wrap(Plain().double(), data(4)[0]).architecture.normalised
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_a_model_that_attends_otherwise_later_is_refused():
     wrapped = hopscope.wrap(Forked(), data(4)[0])
     with pytest.raises(BadInput, match="makes other attention calls than in its first pass"):

@@ -63,5 +63,5 @@ def overview() -> None:
 
 
 def width() -> int:
-    """The width of a line in characters, at most 100."""
-    return min(100, shutil.get_terminal_size((80, 24)).columns)
+    """The width of a line in characters, from 24 to 100; on a narrower screen lines are broken by the terminal."""
+    return max(24, min(100, shutil.get_terminal_size((80, 24)).columns))

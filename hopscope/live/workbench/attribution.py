@@ -141,7 +141,7 @@ def lens(model: Any, inputs: Tensor, right: Tensor, *, at: int = -1, names: Sequ
         subject.needs("hook_resid_pre", "hook_resid_post")
         last = f"blocks.{subject.n_layers - 1}.hook_resid_post"
         streams = [*(f"blocks.{layer}.hook_resid_pre" for layer in range(subject.n_layers)), last]
-        cache, right, rows = subject.activations(*streams), right.to(subject.inputs.device), []
+        cache, right, rows = subject.activations(*streams), torch.as_tensor(right).to(subject.inputs.device), []
         for number, name in enumerate(streams):
             with torch.no_grad():
                 outputs = subject.model(subject.inputs, replace={last: cache[name]}).float()

@@ -16,8 +16,9 @@ from torch import Tensor
 from hopscope.circuits.losses import Loss
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import make_folder, write_file
+from hopscope.core.wording import kind, one_line
 from hopscope.live.borrowed import Borrowed, borrowed
-from hopscope.live.checks import check_at, one_line
+from hopscope.live.checks import check_at
 from hopscope.live.given import shaped, slice_of
 from hopscope.models.base import at_rest
 
@@ -95,7 +96,7 @@ class Subject:
     """
 
     def __init__(self, model: Borrowed, inputs: Tensor, at: int, metric: Metric | Pair | None = None):
-        if not isinstance(inputs, Tensor) or inputs.ndim < 2 or len(inputs) < 2:
+        if inputs.ndim < 2 or len(inputs) < 2:
             raise BadInput("inputs must be a tensor of two rows or more, (row, position) or (row, position, feature)")
         check_at(at, inputs.shape[1])
         self.model, self.at = model, at % inputs.shape[1]
@@ -136,16 +137,12 @@ class Subject:
 
     def measured(self, outputs: Tensor) -> Tensor:
         """The metric of outputs, (row). Raises BadInput unless it is a finite number for each row."""
-        assert self.metric is not None
         try:
-            found = self.metric(outputs)
+            found = self.metric(outputs)  # type: ignore[misc]
         except Exception as error:  # the caller's function may raise anything
             raise BadInput(f"the metric fails on outputs of shape {tuple(outputs.shape)}: {one_line(error)}") from None
         if not isinstance(found, Tensor) or found.shape != outputs.shape[:1] or not bool(found.isfinite().all()):
-            got = (
-                f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-            )
-            raise BadInput(f"the metric must be a finite number for each of the {len(outputs)} rows; got {got}")
+            raise BadInput(f"the metric must be a finite number for each of the {len(outputs)} rows; got {kind(found)}")
         return found.detach().float()
 
     @torch.no_grad()
@@ -214,12 +211,11 @@ def difference(right: Tensor, wrong: Tensor) -> Metric:
 
 def picked(outputs: Tensor, answers: Tensor) -> Tensor:
     """Each row's output of a given number, (row). Raises BadInput for a number that is out of range."""
-    answers = answers.to(outputs.device)
-    if answers.is_floating_point() or answers.shape != outputs.shape[:1]:
+    if not isinstance(answers, Tensor) or answers.is_floating_point() or answers.shape != outputs.shape[:1]:
         raise BadInput(f"answers must be an output's number for each of the {len(outputs)} rows")
     if int(answers.min()) < 0 or int(answers.max()) >= outputs.shape[-1]:
         raise BadInput(f"answers must be numbers of the {outputs.shape[-1]} outputs; got {int(answers.max())}")
-    return outputs.gather(-1, answers[:, None])[:, 0]
+    return outputs.gather(-1, answers.to(outputs.device)[:, None])[:, 0]
 
 
 def mean_of(values: Tensor) -> dict[str, float]:
