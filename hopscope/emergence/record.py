@@ -44,9 +44,9 @@ class Record:
         steps: increasing, at least three.
         attention: summed over the query positions of each sequence, (path, sequence, step).
         positions: the number of these positions, (path, sequence); streamed means count as one sequence of one.
-        hops: losses by hop, (hop, step).
+        hops: losses by hop, (hop, step); NaN where no sequence asks it.
         effects: increase of each sequence's loss when a path is silenced, (path, sequence, step); None if streamed.
-        hop_effects: increase of each hop's loss at the last step, (path, hop); None if streamed.
+        hop_effects: increase of each asked hop's loss at the last step, (path, hop); None if streamed.
         chance: mean attention on each path in heads with uniform attention, (path); None if streamed.
     """
 
@@ -107,7 +107,7 @@ def measured(
             parts.append(at_checkpoint(model, batch, paths, null))
     positions = parts[0][1]
     attention, effects, hops = (torch.stack([part[i] for part in parts], -1).double().cpu().numpy() for i in (0, 2, 3))
-    hop_effects = hops[1:, :, -1] - hops[0, :, -1]
+    hop_effects = (hops[1:, :, -1] - hops[0, :, -1])[:, ~numpy.isnan(hops[0, :, -1])]
     chance = even_attention(Ground(batch, model.architecture), paths)
     return Record(
         "checkpoints", steps, attention, positions.double().cpu().numpy(), hops[0], effects, hop_effects, chance

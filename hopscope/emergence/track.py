@@ -240,11 +240,11 @@ def told(
         protocol: `sequences`, `seed`, `null`, `samples`; empty if it was streamed.
     """
     names, below = event_names(paths), -task.learnt_below
-    hops = DataFrame(dict(zip(task.hop_names, record.hops, strict=True))).dropna(axis=1, how="all")  # asked ones
-    learnt = {hop: onset(record.steps, -hops[hop].to_numpy(), below) for hop in hops}
+    losses = dict(zip(task.hop_names, record.hops, strict=True))
+    hops = DataFrame({"step": record.steps} | losses).dropna(axis=1, how="all")  # without those that nobody asks
+    learnt = {hop: onset(record.steps, -losses[hop], below) for hop in task.hop_names if hop in hops}
     weights, least = resamples(record.n, SAMPLES, protocol.get("seed", 0)), NEGLIGIBLE * task.chance
     followed = [summary(path, names[path], i, record, weights, learnt, least) for i, path in enumerate(paths)]
-    hops.insert(0, "step", record.steps)
     return Emergence(run, identity, record.source, record.steps, followed, hops, learnt, protocol)
 
 

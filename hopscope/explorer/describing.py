@@ -105,9 +105,8 @@ def variants(shape: Shape, task: Task) -> dict[str, dict[str, Any]]:
 
 def metrics(rows: list[dict[str, Any]], task: Task) -> dict[str, Any]:
     """The logged losses as lists over steps."""
-    hops = {hop: [row["hop_losses"].get(hop) for row in rows] for hop in task.hop_names}
     simple = {name: [row.get(name) for row in rows] for name in ("step", "train_loss", "val_loss")}
-    return {**simple, "hop_losses": hops}
+    return {**simple, "hop_losses": {hop: [row["hop_losses"].get(hop) for row in rows] for hop in task.hop_names}}
 
 
 def learnt(rows: list[dict[str, Any]], task: Task) -> dict[str, Any]:

@@ -11,5 +11,4 @@ RANGE = (0.0, math.inf)
 
 def hop_loss(seen: Observation) -> dict[str, float]:
     """Mean squared error (or cross-entropy in nats) per hop; `task.baselines` has the levels of a guess."""
-    losses = seen.task.hop_losses(seen.outputs, seen.batch.targets)
-    return dict(zip(seen.task.hop_names, losses.tolist(), strict=True))
+    return seen.task.by_hop(seen.task.hop_losses(seen.outputs, seen.batch.targets))

@@ -19,13 +19,14 @@ from hopscope.drawing import emergence_curves, emergence_order
 from hopscope.emergence.change_point import CENTRES, Grid, change_point
 from hopscope.emergence.onset import Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import agreement, event_names, first_of_kind, precedes, tau_b, wilson
-from hopscope.emergence.record import attention, circuit_paths, recorded
+from hopscope.emergence.record import Record, attention, circuit_paths, recorded
 from hopscope.emergence.refine import retrained
-from hopscope.emergence.track import check_comparable, follow, follow_all, served
+from hopscope.emergence.track import check_comparable, follow, follow_all, served, told
 from hopscope.emergence.words import when
 from hopscope.problem.paths import Path
 from hopscope.runs.run import load
 from hopscope.tasks.induction import Induction
+from hopscope.tasks.retrieval import Retrieval
 from tests.brief_reports import brief_reports  # noqa: F401
 from tests.pictures import drawn_once  # noqa: F401
 from tests.small_runs import trained
@@ -547,3 +548,23 @@ def test_what_cannot_be_followed_is_refused(tmp_path, capsys, monkeypatch):
     run = load("packaged")
     with pytest.raises(BadInput, match="no role"):
         follow(run, [Path(0, 0, "query", "value[9]")], n=8)
+
+
+def test_a_hop_that_nobody_asks_is_not_learnt():
+    """Its losses are not known. Of the other, onset and effect are told; the path serves it."""
+    steps, path = [0, 10, 20], Path.parse("L1H0 query->value[1]")
+    unknown = numpy.full(3, numpy.nan)
+    record = Record(
+        "checkpoints",
+        steps,
+        attention=numpy.array([[[0.1, 0.9, 1.0], [0.1, 0.9, 1.0]]]),
+        positions=numpy.ones((1, 2)),
+        hops=numpy.array([unknown, [0.9, 0.2, 0.0]]),
+        effects=numpy.array([[[0.0, 0.8, 0.9], [0.0, 0.8, 0.9]]]),
+        hop_effects=numpy.array([[0.9]]),
+        chance=numpy.array([0.2]),
+    )
+    found = told(record, [path], Retrieval(n_hops=2), "run", "identity", {"seed": 0})
+    assert list(found.learnt) == ["x2"] and list(found.hops) == ["step", "x2"]
+    assert found.paths[0].cost.by_hop == {"x2": 0.9}
+    json.dumps(found.as_dict(), allow_nan=False)
