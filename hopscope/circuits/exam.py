@@ -15,7 +15,7 @@ from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Loss, Share, pooled
-from hopscope.circuits.sequential import SURE, Asked, Outcome, decide, error_of
+from hopscope.circuits.sequential import Asked, Outcome, decide
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
@@ -36,15 +36,14 @@ WAKES = 0.1  # rise of attention by which a backup is told from what is always a
 MOST = 0.4  # share of a row's attention that makes a path stand for it (ours)
 LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses are looked for: they are many (ours)
 HAIR = 0.02  # of the threshold, by which losses are told apart (ours)
-ASLEEP = 0.01  # share of its row's attention from which a path is tried, and the least that it has by hand (ours)
-LOOKS = 6  # at most, in a trial, each at twice as many sequences: the last are as many as the search looks at (ours)
+ASLEEP = 0.01  # by hand, the least share of a row's attention that a path of the circuit has (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
 
 
-def drawn_for(trial: int) -> list[str]:
-    """For what a trial's sequences are drawn, and further ones for every other look at what is at its threshold."""
+def drawn_for(trial: int) -> tuple[str, str]:
+    """For what a trial's sequences are drawn, and further ones beside them."""
     name = "report" if trial == 1 else f"report {trial}"
-    return [name, *(f"{name}, more {look}" for look in range(1, LOOKS))]
+    return name, f"{name}, more"
 
 
 @dataclass(frozen=True)
@@ -119,9 +118,14 @@ class Exam:
         self.trial += 1
         self.report = self.evaluator(drawn_for(self.trial)[0], self.settings.report)
 
+    def more_to_report_on(self, times: int) -> Evaluator:
+        """Further sequences beside the report's, so many times as many."""
+        return self.evaluator(drawn_for(self.trial)[1], times * self.settings.report)
+
     def set_thresholds(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
-        here, there = (lab.accounts([AsIs(), self.kept(())]) for lab in (self.data, self.selection))
+        changes: list[Change] = [AsIs(), self.kept(())]
+        here, there = self.data.accounts(changes), self.selection.accounts(changes)
         model, null = map(pooled, here, there)
         self.whole, demands = Loss.of(model.losses), Demands.of(self.task, model, null, self.settings.strict)
         self.right, self.threshold = Share.of(model.hits).mean, demands.loss
@@ -250,9 +254,8 @@ class Exam:
 
         Heads become idle one after the other and stay so while the model keeps its loss, those that cost least alone
         first: what each harms depends on what else is idle. They attend to themselves if that is better by a hair;
-        where attending evenly costs nothing it is not asked. Of other heads, rows attend to themselves that then keep
-        the loss and surely harm less by a hair: so little that it hardly matters on which side of it a row falls. All
-        tests of sets have the nulls that are chosen here.
+        where attending evenly costs nothing it is not asked. Of other heads rows do that harm alone by attending
+        evenly, and not by attending to themselves. All tests of sets have the nulls that are chosen here.
         """
         if self.settings.null != "uniform":
             return
@@ -260,8 +263,8 @@ class Exam:
         self.watch("choosing what idle heads attend to")
         heads = sorted({(row.layer, row.head) for row in rows})
         of_head = [[row for row in rows if (row.layer, row.head) == head] for head in heads]
-        own, *alone = [loss.mean for loss in self.half.losses([AsIs(), *map(self.silenced, of_head)])]
-        live, lost = frozenset(rows), own
+        alone = [loss.mean for loss in self.half.losses(map(self.silenced, of_head))]
+        live, lost = frozenset(rows), self.own
         for _, group in sorted(zip(alone, of_head, strict=True)):
             left, itself = live.difference(group), self.identity.union(group)
             nulls, loss = self.identity, self.half.loss(Kept(left, "uniform", self.identity)).mean
@@ -270,12 +273,9 @@ class Exam:
                 nulls, loss = (itself, other) if other < loss - hair else (nulls, loss)
             if loss < self.bound:
                 live, self.identity, lost = left, nulls, loss
-        for row in (row for row in rows if row in live and self.effects[row] > own + hair):
-            changes = [Silenced(frozenset([row]), null) for null in ("uniform", "identity")]
-            evenly, itself = self.data.sequence_losses(changes)
-            less = Loss.of(evenly - itself)
-            if itself.mean() < self.bound and less.mean - SURE * error_of(less) > hair:
-                self.identity |= {row}
+        harmful = [row for row in rows if row in live and self.effects[row] >= self.bound]
+        losses = self.half.losses(Silenced(frozenset([row]), "identity") for row in harmful)
+        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.bound}
         for row in sorted(self.identity):
             self.write("1 null", str(row), "unused: identity", None, "accepted")
 
@@ -285,8 +285,11 @@ class Exam:
 
     def named(self, rows: Iterable[Row], least: float = 0.0) -> Units:
         """Each row by its strongest path; as it is, where it has no path with so much of its attention."""
-        strongest = {row: min(self.data.ground.paths_in(row), key=self.by_strength, default=row) for row in rows}
-        return frozenset(path if -self.by_strength(path)[0] >= least else row for row, path in strongest.items())
+        named = set[Unit]()
+        for row in rows:
+            path = min(self.data.ground.paths_in(row), key=self.by_strength, default=None)
+            named.add(row if path is None or self.strengths[path] < least else path)
+        return frozenset(named)
 
     def widened(self, units: Units) -> Units:
         """With all paths of the same rows that have a share of the attention: a row may do its work by several."""

@@ -16,7 +16,7 @@ from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
-from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, drawn_for, names, said
+from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, names, said
 from hopscope.circuits.families import family_of
 from hopscope.circuits.hypotheses import Hypothesis
 from hopscope.circuits.losses import Loss
@@ -26,7 +26,7 @@ from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import Row, paths_of, row_of, rows_of
 from hopscope.circuits.use import ASLEEP, left_intact, use_of
-from hopscope.circuits.verdict import TESTS, Trial, judge, on_trial
+from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
 FEW = 64  # of the report's sequences, which suffice for single paths that are far from their threshold (ours)
@@ -131,9 +131,9 @@ class Report:
     def rounds(self) -> Iterator[Evaluator]:
         """The report's sequences; then further ones, each time as many as before in all."""
         yield self.exam.report.prepared()
-        for look, purpose in enumerate(drawn_for(self.exam.trial)[1:]):
-            if self.exam.task.has_further(1):
-                yield self.exam.evaluator(purpose, 2**look * self.exam.settings.report)
+        others = self.exam.more_to_report_on(MORE)
+        one = max(1, len(others.batch) // MORE)
+        yield from (others.part(slice(*ends)) for ends in ((0, one), (one, 3 * one), (3 * one, None)))
 
     def missed(self, units: Units, trial: Trial) -> list[str]:
         """At most `LISTED` rows whose mean ablation makes a circuit fail that passes every other test.

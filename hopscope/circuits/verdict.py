@@ -22,6 +22,7 @@ from hopscope.tasks.base import Task
 Verdict = Literal["circuit", "partial", "none"]
 C = TypeVar("C")
 STRICT = 0.01  # share of the gap between model and null that a circuit may lose under `strict` (ours)
+MORE = 7  # where an interval contains its threshold, up to so many times as many further sequences are drawn
 TESTS = {
     "circuit": "with every pattern set by hand",
     "live": "with its attention as computed and all else null",
@@ -94,9 +95,7 @@ class Trial:
     def judged(self) -> dict[str, Any]:
         """What is told of it beside the verdict, as fields of `Judged`."""
         measured = {"losses": self.losses, "accuracies": self.accuracies, "hop_losses": self.hop_losses}
-        asked = self.tests if self.solved() else ["model"]
-        failed = tuple(name for name in asked if not self.passes(name))
-        return {**measured, "threshold": self.demands.loss, "failed": failed}
+        return {**measured, "threshold": self.demands.loss}
 
     def asked(self, name: str) -> tuple[float, float]:
         """The loss that the model, or its circuit in a test, must be below, and the accuracy that it must reach."""
@@ -121,16 +120,15 @@ class Trial:
         """Whether the circuit passes every test that was made."""
         return all(map(self.passes, self.tests))
 
-    def open(self, relative: bool) -> list[str]:
-        """The names to run on more sequences: those at their threshold; model and null, if it is `relative` to them."""
+    def open(self) -> list[str]:
+        """The names to run on more sequences: those at their threshold, with model and null, which set thresholds."""
         near = [
             name
             for name, (loss, share) in ((name, self.asked(name)) for name in ("model", *self.tests))
             if self.losses[name].low < loss <= self.losses[name].high
             or self.accuracies[name].low < share <= self.accuracies[name].high
         ]
-        compared = (near and relative) or "model" in near or self.gap.low <= 0 < self.gap.high
-        return [*dict.fromkeys(["model", "null", *near])] if compared else near
+        return [*dict.fromkeys(["model", "null", *near])] if near or self.gap.low <= 0 < self.gap.high else []
 
 
 def on_trial(
@@ -138,7 +136,7 @@ def on_trial(
 ) -> Trial:
     """Run every test of a circuit, and repeat those that are at their threshold on further sequences.
 
-    If the thresholds depend on the model's loss and on the loss with every head null, that is on the same sequences.
+    The thresholds depend on the model's loss and on the loss with every head null, on the same sequences.
 
     Args:
         task: the task of the model.
@@ -152,8 +150,7 @@ def on_trial(
         for name, new in zip(names, accounts_of([changes[name] for name in names]), strict=True):
             accounts[name] = pooled(accounts[name], new) if name in accounts else new
         trial = Trial.of(task, accounts, strict)
-        null = accounts["null"]
-        names = trial.open(relative=Demands.of(task, null, null, strict) != trial.demands)
+        names = trial.open()
         if not names:
             break
     return trial

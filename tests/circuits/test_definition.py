@@ -29,7 +29,6 @@ from hopscope.circuits.hypotheses import (
     role_rules,
     same_symbol,
 )
-from hopscope.circuits.lab import Lab
 from hopscope.circuits.losses import Account, Loss
 from hopscope.circuits.report import Report
 from hopscope.circuits.rules import is_followed
@@ -40,7 +39,6 @@ from hopscope.circuits.use import ASLEEP, sleeps, use_of
 from hopscope.circuits.verdict import Demands, on_trial
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
-from hopscope.tasks.retrieval import Retrieval
 
 FIRST, SECOND = Path(0, 0, "value[1]", "key[1]"), Path(1, 0, "query", "value[1]")
 SLEEPER = Path(2, 0, "query", "value[1]")
@@ -321,35 +319,6 @@ def test_what_is_idle_attends_to_itself_where_attending_evenly_harms():
     assert circuit.accepted and circuit.protocol["identity"] == ["L0H0 (none)"]
 
 
-class Harming(Lab):
-    """Of one row, attending evenly costs something, and attending to itself nothing; no head can be spared."""
-
-    def __init__(self, ground, row, harm):
-        self.ground, self.row, self.harm = ground, row, harm
-
-    def outputs(self, changes):
-        raise NotImplementedError
-
-    def sequence_losses(self, changes):
-        return torch.stack([self.cost(change) + torch.tensor([0.0, 1e-4]).repeat(16) for change in changes])
-
-    def cost(self, change):
-        if isinstance(change, AsIs):
-            return 0.0
-        if isinstance(change, Kept) or len(change.units) > 1:
-            return 2.0
-        return self.harm if change.units == {self.row} and change.null == "uniform" else 0.0
-
-
-@pytest.mark.parametrize(("share", "chosen"), [(1.4, True), (0.6, True), (0.01, False)])
-def test_what_an_idle_row_attends_to_does_not_hang_on_the_threshold(share, chosen):
-    """A row harmed by about the threshold: few sequences decided on which side, and so which circuit was found."""
-    exam, row = Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None), Row(0, 0, "key[1]")
-    exam.data = exam.half = Harming(exam.data.ground, row, share * exam.threshold)
-    exam.choose_nulls()
-    assert exam.identity == ({row} if chosen else set())
-
-
 def test_a_row_that_spreads_its_attention_is_told_as_a_row():
     """Heads that write into a hub and read it again: no path of theirs has most of what they do."""
     made = adversary(14, "hub", 1)
@@ -516,18 +485,3 @@ def test_a_trial_asks_further_sequences_for_what_is_at_its_threshold(live, later
     trial = on_trial(TASK, {name: name for name in own}, [heard, heard, heard])
     assert asked == [list(own)] + [["model", "null", "live"]] * bool(later)
     assert trial.fits() and trial.losses["live"].n == 16 + len(later) and trial.losses["circuit"].n == 16
-
-
-def test_a_trial_does_not_ask_model_and_null_again_where_the_threshold_is_fixed():
-    """On `retrieval` it is 0.05 whatever they do."""
-    asked = []
-
-    def heard(changes):
-        asked.append(list(changes))
-        mean = {"model": 0.001, "live": 0.049 if len(asked) == 1 else 0.01, "null": 1.0}
-        losses = [mean[change] + 0.01 * torch.tensor([-1.0, 1.0] * 32) for change in changes]
-        return [Account(one, {}, torch.full((4000,), True)) for one in losses]
-
-    trial = on_trial(Retrieval(), {name: name for name in ("model", "live", "null")}, [heard] * 3)
-    assert asked == [["model", "live", "null"], ["live"]]
-    assert trial.fits() and trial.losses["live"].n == 128 and trial.losses["model"].n == 64

@@ -21,7 +21,7 @@ from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.search import minimal, shortest
-from hopscope.circuits.verdict import Demands, Trial, on_trial, short, unsolved
+from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial, short, unsolved
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -29,7 +29,6 @@ from hopscope.tasks.base import Task
 
 CHUNK = 64  # sequences of the report that are run together
 SELECTION = 256  # to check what the search found on
-MORE = 7  # times as many further sequences are reported on where an interval contains its threshold
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn
 POINTS = 24  # sizes of a curve beside those of MIB
 SIGNS: dict[str, Callable[[float], float]] = {"": abs, SIGNED: float}  # what units are ranked by
@@ -191,7 +190,7 @@ class Hunt:
         rounds = ("report", s.report), ("report, more", MORE * s.report)
         trial = on_trial(self.task, sets, (partial(self.accounts, purpose=name, n=n) for name, n in rounds))
         verdict, reason = judged(trial, len(kept), s.unit)
-        found = {"units": len(self.units), "EAP-IG steps": STEPS, "reported": trial.losses["circuit"].n}
+        found = {"units": len(self.units), "EAP-IG steps": STEPS, "reported": trial.losses["model"].n}
         return ComponentCircuit(
             unit=s.unit,
             kept=kept,
