@@ -182,7 +182,7 @@ def evaluated(loss: Measure, outputs: Tensor, targets: Tensor) -> Tensor:
     try:
         value = loss(outputs, targets)
     except Exception as error:  # the caller's function may raise anything
-        raise BadInput(f"the loss fails on {shapes}: {one_line(error)}") from None
+        raise failing(f"the loss fails on {shapes}", error) from None
     if not isinstance(value, Tensor) or value.ndim or not value.is_floating_point():
         raise BadInput(f"the loss must be one number, a tensor without dimensions, of {shapes}; got {kind(value)}")
     if not math.isfinite(float(value)):
@@ -234,6 +234,11 @@ class RowByRow(torch.autograd.Function):
         return torch.stack([loss(output, target) for output, target in rows]), 0
 
 
+def failing(what: str, error: Exception) -> BadInput:
+    """The complaint about a function of the caller's that raises."""
+    return BadInput(f"{what}: {type(error).__name__}: {one_line(error)}")
+
+
 def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: Tensor) -> Measure:
     """The rule for right answers. Raises BadInput if the caller's fails, or there is no default for these targets.
 
@@ -249,12 +254,10 @@ def correct_of(given: Measure | None, outputs: Tensor, targets: Tensor, every: T
         try:
             found = rule(some, answers)
         except Exception as error:  # the caller's function may raise anything
-            raise BadInput(f"correct fails on outputs of shape {tuple(some.shape)}: {one_line(error)}") from None
-        words = "correct must return a tensor of bools, one for each answer"
-        if not isinstance(found, Tensor) or found.dtype != torch.bool:
-            raise BadInput(words)
-        if found.numel() < len(some):
-            raise BadInput(f"{words}; got {found.numel()} for {len(some)} rows")
+            raise failing(f"correct fails on outputs of shape {tuple(some.shape)}", error) from None
+        if not isinstance(found, Tensor) or found.dtype != torch.bool or found.numel() < len(some):
+            words = "correct must return a tensor of bools, one for each answer"
+            raise BadInput(f"{words}; got {kind(found)} for {len(some)} rows")
     return rule
 
 
@@ -303,8 +306,8 @@ def placed(naming: Naming, row: list[Any], n: int) -> dict[str, dict[int, int]]:
     try:
         given = {name: listed(places) for name, places in naming(row).items()}
     except Exception as error:  # the caller's function may raise anything
-        failure = f"roles fails on the row {str(row)[:60]}: {type(error).__name__}: {one_line(error)}"
-        raise BadInput(f"{failure}; it must return positions, as whole numbers, by role") from None
+        wanted = "roles must return positions, as whole numbers, by role"
+        raise failing(f"{wanted}; roles fails on the row {str(row)[:60]}", error) from None
     for name, chains in given.items():
         if not isinstance(name, str) or not name or any(c.isspace() for c in name):
             raise BadInput(f"a role must be named by a word without spaces; got {name!r}")
