@@ -71,7 +71,7 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "3").claim(
         "alike_in_the_first_third",
         "In the first third of the layers answers do not depend on whether demonstrations are true: the mean gap there "
-        "is small (95 %, upper end).",
+        "is small (upper end of its 95 % interval).",
         of(table, "first third", column="high"),
         "upper end of the gap",
         below=ALIKE,

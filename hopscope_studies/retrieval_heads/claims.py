@@ -93,7 +93,7 @@ def about_firing(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "3.2", source="paper")
     yield evidence.claim(
         "some_are_always_on",
-        "Some retrieval heads hit something of the needle in more than 95 % of the asks.",
+        "Some retrieval heads hit a token of the needle in more than 95 % of the questions.",
         (of(active, "active") > ALWAYS).groupby(level=0).sum(),
         "number of heads",
         at_least=1,

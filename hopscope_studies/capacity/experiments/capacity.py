@@ -133,8 +133,8 @@ def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
     yield of.claim("later", sentence, by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
     both = learns.min(axis=1) == 1
     sentence = (
-        "Asking for hops beyond capacity lowers accuracy, among three chains, on hops within capacity that are learnt "
-        "either way."
+        "Among three chains, asking for hops beyond capacity lowers the accuracy of hops within capacity that are "
+        "learnt with and without it."
     )
     lost = (unlike[False] - unlike[True])[both]
     yield of.claim("worse_elsewhere", sentence, lost, "difference of accuracies", above=0.05, of="median")

@@ -140,8 +140,8 @@ def solved(id: str, rows: DataFrame, words: str) -> Claim:
     hardest = rows[rows.task_k == rows.task_k.max()]
     return over_runs(
         id,
-        f"With {words}, models solve k hops in the steps that k hops alone get (k = {listed(rows.task_k)}; solved in "
-        f"{(rows.loss < SOLVED).sum()} of {len(rows)} runs; the greatest k is learnt in "
+        f"With {words}, models solve k hops within as many steps as are given to k hops alone "
+        f"(k = {listed(rows.task_k)}; in {(rows.loss < SOLVED).sum()} of {len(rows)} runs; the greatest k is learnt in "
         f"{hardest.learnt.notna().sum()} of {len(hardest)}).",
         rows.loss,
         "final loss over ln N",

@@ -118,7 +118,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
     return over_runs(
         f"{words}_solves",
-        f"With the {words} (`{curriculum}`), models solve k-fold composition in as many steps as without it, k = "
+        f"With the {words} (`{curriculum}`), models solve k-fold composition within the same number of steps, k = "
         f"{listed(rows.task_k)} ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss over ln N",

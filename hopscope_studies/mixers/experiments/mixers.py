@@ -80,19 +80,19 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     def together(mixers: tuple[str, ...], k: int) -> Series:
         return concat([windows(table, mixer, k) for mixer in mixers])
 
-    sentence = "With a convolution, state space and delta rule learn one hop (four keys) in every seed, at some rate."
+    sentence = "With a convolution, state space and delta rule learn one hop in every seed, at some learning rate."
     yield claim("recall", sentence, together(CONVOLVED, 1), CONVOLVED, at_least=1)
     for mixer, name in zip(CONVOLVED, ("state space", "delta rule"), strict=True):
-        sentence = f"With a convolution, the {name} learns two hops in every seed, at some rate."
+        sentence = f"With a convolution, the {name} learns two hops in every seed, at some learning rate."
         yield claim(f"two_hops_{mixer}", sentence, windows(table, mixer, 2), (mixer,), at_least=1)
-    sentence = "Without a convolution, state space and delta rule learn two hops in two layers at no rate."
+    sentence = "Without a convolution, state space and delta rule learn two hops in two layers at no learning rate."
     yield claim("needs_convolution", sentence, together(BARE, 2), BARE, at_most=0)
-    sentence = "Softmax and linear attention learn two hops in two layers at no rate, because they need three."
+    sentence = "Softmax and linear attention learn two hops in two layers at no learning rate."
     yield claim("needs_depth", sentence, together(WITHOUT, 2), WITHOUT, at_most=0)
     state_space, delta_rule = (windows(table, mixer, 1) for mixer in CONVOLVED)
-    sentence, what = "The delta rule learns one hop at more of the rates than the state space.", "difference of windows"
+    sentence, what = "The delta rule learns one hop at more rates than the state space.", "difference of windows"
     yield claim("wider", sentence, delta_rule - state_space, CONVOLVED, what, at_least=1, of="median")
-    sentence = "The state space learns one hop in a narrow window: at two rates of four or fewer."
+    sentence = "The state space learns one hop at a median of at most two of four learning rates."
     yield claim("narrow", sentence, state_space, CONVOLVED[:1], at_most=2, of="median")
 
 
