@@ -78,7 +78,7 @@ def certify(
 
 
 def can_be_asked(evaluator: Evaluator) -> bool:
-    """Whether the model offers what certificates replace; patterns, all that circuits ask for, are not enough."""
+    """Whether the model exposes every activation that certificates patch. The search needs only patterns."""
     known = {*evaluator.model.activation_names}
     names = [PATTERN, HELD, *(f"attn.hook_{short}" for short in HOOKS.values())]
     names += [STREAM] if evaluator.model.starts_at_layers else []

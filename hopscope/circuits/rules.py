@@ -58,9 +58,10 @@ def is_followed(exam: Exam, row: Row, rule: Hypothesis, proposed: Sequence[Hypot
 def tried(
     exam: Exam, given: Mapping[Row, RowPattern], others: Units, bounds: tuple[float, float]
 ) -> tuple[Loss, float | None, bool]:
-    """The loss with a row given and the rest by hand; if that is under the first bound, live; and whether that is, too.
+    """The loss with one row's pattern given and all others set by hand; then the live loss, and whether it passes.
 
-    On few sequences, where they tell; losses alone count.
+    The live loss is measured only if the first is under its bound. Few sequences are used if they decide. Accuracy
+    does not count.
     """
     by_hand = exam.test(exam.by_hand(others, rows=given), bounds[0])
     if not by_hand.passed:

@@ -297,7 +297,7 @@ class VectorTask(Task):
         return 0.05
 
     def circuit_accuracy(self, model: float, null: float) -> float:
-        """Appendix E requires only the loss."""
+        """The least accuracy of an accepted circuit: 0, because appendix E bounds only the loss."""
         return 0.0
 
     def hop_losses(

@@ -142,7 +142,7 @@ def by_reach(chain: Chain, held: Sequence[Held]) -> Certificate:
 
 
 def by_width(chain: Chain, layers: int) -> Certificate:
-    """The certificate that one head does not suffice.
+    """The certificate that models with one head per layer cannot solve the chain in so many layers.
 
     A position that attends to one other can at most double the span of its interval, which is 1 at the start. The
     query's interval starts at the end of the chain, so a layer extends it by at most the span of one other interval: by
@@ -195,7 +195,7 @@ def check_schedule(chain: Chain, depth: Depth) -> list[str]:
 
 
 def check_certificate(chain: Chain, certificate: Certificate, heads: Heads) -> list[str]:
-    """Errors in the certificate of the lower bound."""
+    """The errors in the certificate of a lower bound on the depth; empty if it is valid."""
     wrong = []
     if certificate.needed != chain.last or certificate.query_reach[-1] >= chain.last:
         wrong.append("the certificate does not exclude one layer fewer")

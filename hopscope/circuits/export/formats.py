@@ -55,15 +55,15 @@ def component_graph(circuit: Circuit, shape: Shape) -> ComponentGraph:
     A head is in the graph if one of its paths, or of its rows without a role, is. Between two such heads stands an edge
     where a certificate says that a path of the one feeds a path of the other, directly or through MLPs; without
     certificates, all three edges wherever the one is in an earlier layer. Each reads the input. Only heads that attend
-    from queries, or from positions without a role, write to the logits: answers are read off nowhere else. A model's
+    from queries, or from positions without a role, write to the logits, because answers are read there. A model's
     MLPs are all in the graph, with all their edges to what is in it, because paths do not say what MLPs do and no
-    ablation of paths takes them out; without MLPs their nodes are there, as EAP-IG's reader expects, and out. What
-    stands in the projection is a guess, which `tested` checks edge by edge.
+    ablation of paths takes them out. A model without MLPs still has MLP nodes, as EAP-IG's reader expects, marked as
+    not in the graph. What stands in the projection is a guess, which `tested` checks edge by edge.
 
     A head's score is by how much leaving out its most costly path raises the loss; an edge's is the lower of its ends'.
     So scores rank, and any threshold on them leaves a graph that hangs together.
 
-    Lost are roles and chains: two paths of one head are one node.
+    Roles and chains are lost: two paths of one head are one node.
 
     Args:
         circuit: to project.

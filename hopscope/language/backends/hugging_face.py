@@ -312,7 +312,7 @@ def single_tokens(tokenizer: Any, texts: Sequence[str]) -> set[int]:
 
 
 def reading(tokenizer: Any, ends: set[int]) -> str:
-    """A hash of vocabulary, merges, chat template and end tokens, which may differ between folders of equal weights.
+    """A hash of vocabulary, merges, chat template and end tokens. Folders with equal weights may differ in these.
 
     The template is also applied to a word, because some insert the current date.
     """
