@@ -99,9 +99,9 @@ def naming(curves: DataFrame, by: By) -> list[str]:
 
 
 def crossing(steps: list[float], losses: list[float], threshold: float) -> float:
-    """Where a falling curve first falls below a threshold, interpolated; NaN if it never does.
+    """Where a falling curve first falls below a threshold, interpolated; NaN if it never does, or has no values.
 
     A curve that is below it from the beginning has its first step, though it may have fallen before.
     """
-    step = float(passing(steps, -numpy.array([losses]), numpy.array([-threshold]))[0])
-    return {-math.inf: float(steps[0]), math.inf: math.nan}.get(step, step)
+    step = float(passing(steps, -numpy.array([losses]), numpy.array([-threshold]))[0]) if losses else math.inf
+    return float(steps[0]) if step == -math.inf else math.nan if step == math.inf else step

@@ -112,9 +112,8 @@ def metrics(rows: list[dict[str, Any]], task: Task) -> dict[str, Any]:
 def learnt(rows: list[dict[str, Any]], task: Task) -> dict[str, Any]:
     """The onset of each hop: when its validation loss fell below the task's `learnt_below`."""
     steps = [row["step"] for row in rows]
-    curves = {
-        hop: numpy.array([-row["hop_losses"].get(hop, numpy.nan) for row in rows], float) for hop in task.hop_names
-    }
+    asked = [hop for hop in task.hop_names if all(hop in row["hop_losses"] for row in rows)]
+    curves = {hop: numpy.array([-row["hop_losses"][hop] for row in rows], float) for hop in asked}
     return {hop: passed(steps, curve, -task.learnt_below) for hop, curve in curves.items() if len(steps) > 1}
 
 

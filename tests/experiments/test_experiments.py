@@ -50,6 +50,7 @@ def test_crossing_is_interpolated():
     assert crossing([0, 50], [1.0, 0.4], 0.5) == pytest.approx(50 * 0.5 / 0.6)
     assert crossing([10], [0.1], 0.5) == 10
     assert math.isnan(crossing([0, 50], [1.0, 0.6], 0.5))
+    assert math.isnan(crossing([], [], 0.5))  # of a run that did not watch it
 
 
 def test_final_is_the_mean_over_the_last_hundred_steps():
