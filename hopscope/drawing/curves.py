@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pandas import DataFrame
 
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, canvas, colour, picture, styled
 
 #: Axis labels; other columns are labelled by their names.
 WORDS = {"step": "optimizer steps", "hop_loss": "partial validation loss"}
@@ -18,7 +18,9 @@ LABEL_GAP = 0.05  # smallest distance between the names of baselines, as a share
 
 
 @styled
-def hop_curves(table: DataFrame, hop_names: Sequence[str], baselines: Mapping[str, float]) -> Figure:
+def hop_curves(
+    table: DataFrame, hop_names: Sequence[str], baselines: Mapping[str, float], *, ax: Axes | None = None
+) -> Figure:
     """Validation loss of each hop over training, with a faint training loss.
 
     One run is a line per hop. Several runs are a thin line per run and hop, with the median over runs.
@@ -28,9 +30,9 @@ def hop_curves(table: DataFrame, hop_names: Sequence[str], baselines: Mapping[st
             have a column run.
         hop_names: the columns of hops, easiest first.
         baselines: loss by name; those above 0 are drawn as labelled lines.
+        ax: axes to draw on; by default those of a new figure.
     """
-    figure = picture(7.6, 3.8)
-    ax = figure.add_subplot()
+    figure, ax = canvas(ax, 7.6, 3.8)
     table = table if "run" in table else table.assign(run="")
     run_lines(ax, table, "train_loss", color=GREY, label="training loss, all hops", lw=0.8, alpha=0.5)
     for index, hop in enumerate(hop_names):

@@ -67,8 +67,8 @@ def values(table: DataFrame, condition: str, kind: str, name: str | None = None)
 
 def learnt(table: DataFrame, condition: str) -> dict[int, float]:
     """The step at which a condition was learnt, by seed; ∞ if it was not learnt in training."""
-    times = values(table, condition, "learnt").set_index("seed").value.fillna(math.inf)
-    return {int(str(seed)): float(step) for seed, step in times.items()}
+    times = values(table, condition, "learnt").fillna({"value": math.inf})
+    return {int(seed): float(step) for seed, step in zip(times.seed, times.value, strict=True)}
 
 
 def ratios(table: DataFrame, one: str, other: str) -> list[float]:

@@ -18,7 +18,6 @@ from hopscope.core.settings import BadInput
 from hopscope.core.wording import count, kind, one_line
 from hopscope.live.borrowed import Borrowed, check_tensor
 from hopscope.live.given import LEAST, Measure, shaped, slice_of
-from hopscope.live.wrapped import unreadable
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.tasks.base import NOT_ASKED
 
@@ -114,7 +113,7 @@ def first_outputs(model: Borrowed, inputs: Tensor, at: slice) -> Tensor:
         with torch.no_grad():
             outputs: Tensor = model(inputs[some], at=at)
     except Exception as error:  # the caller's module may raise anything
-        raise unreadable(inputs, error) from None
+        raise failing(f"the model cannot read inputs of shape {tuple(inputs.shape)}", error) from None
     if not isinstance(outputs, Tensor) or outputs.ndim != 3:
         wanted = "a tensor (row, position, output) and nothing else"
         raise BadInput(f"the model must return {wanted}; got {kind(outputs)}")

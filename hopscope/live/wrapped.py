@@ -103,7 +103,8 @@ class Wrapped(Model):
             with at_rest(self.inner):
                 return calls_of(self.inner, some)
         except Exception as error:  # the caller's module may raise anything
-            raise unreadable(some, error) from None
+            words = f"{type(error).__name__}: {one_line(error)}"
+            raise BadInput(f"the model cannot read inputs of shape {tuple(some.shape)}: {words}") from None
 
     def numbered(self) -> dict[int, tuple[int, str]]:
         """The layer and the part (scores, values or pattern) of each call of attention, by the call's number."""
@@ -309,12 +310,6 @@ class Pass:
 
 
 # Outputs ---------------------------------------------------------------------------------------------------------
-
-
-def unreadable(inputs: Tensor, error: Exception) -> BadInput:
-    """The complaint about a model that fails on inputs."""
-    words = f"{type(error).__name__}: {one_line(error)}"
-    return BadInput(f"the model cannot read inputs of shape {tuple(inputs.shape)}: {words}")
 
 
 def logits_of(outputs: Any, positions: int) -> Tensor:

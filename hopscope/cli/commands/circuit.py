@@ -231,7 +231,9 @@ def tell(source: Run, found: Investigation) -> None:
         without = "".join(f"{one.removals[test]:<14.3f}" for test in tests)
         out.print(f"{one.strength:9.2f}  {without}{one.path}{rule}")
     tell_losses(circuit.losses, LOSSES)
-    out.print(f"\nOn {circuit.losses['model'].n} sequences; without a path on {FEW}, or on all near the threshold.")
+    n, about = circuit.losses["model"].n, circuit.protocol
+    out.print(f"\nOn {n} fresh sequences; without a path on {FEW}, or on all if near the threshold.", end=" ")
+    out.print(f"Null {about['null']}, search seed {about['seed']}.")
     out.print("\n" + " ".join(remarks(circuit, source.task, found.least)))
     if stable := found.stability:
         share = f"{stable.agree:.0%} of pairs of {len(stable.seeds)} seeds agree up to listed alternatives"

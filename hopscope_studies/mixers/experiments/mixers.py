@@ -75,7 +75,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         id: str, sentence: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any
     ) -> Claim:
         rows = table[table.mixer.isin(mixers)]
-        return Evidence(rows, SOURCE, among=table).claim(id, sentence, values, what, n=len(values), **limit)
+        return Evidence(rows, SOURCE, among=table).claim(id, sentence, values, what, n=values.index.nunique(), **limit)
 
     def together(mixers: tuple[str, ...], k: int) -> Series:
         return concat([windows(table, mixer, k) for mixer in mixers])

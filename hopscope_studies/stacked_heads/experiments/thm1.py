@@ -83,25 +83,34 @@ def last_hop_learnt(run: Run) -> bool:
 
 
 def figure(table: DataFrame) -> Figure:
-    """A panel per kind of model, seeds together: how often the right candidate is named; dots: what is allowed."""
-    streams = ["input" if layer == 0 else f"L{layer - 1}" for layer in table["layer"]]
-    placed = table.assign(place=[f"{stream} {role}" for stream, role in zip(streams, table["role"], strict=True)])
-    places, pieces = placed["place"].unique(), placed["piece"].unique()
+    """A panel per layer, and in it a row per model and position; untrained seeds and controls together."""
+    told = zip(table["model"], table["seed"], table["role"], strict=True)
+    names = [
+        f"{model}, seed {seed}: {role}" if model == "trained" else f"{model}: {role}" for model, seed, role in told
+    ]
+    streams = [f"after layer {layer - 1}" if layer else "input" for layer in table["layer"]]
+    placed = table.assign(place=names, stream=streams, control=table["model"] != "trained")
+    placed = placed.sort_values(["control", "layer"], kind="stable")
+    places, pieces = [*placed["place"].unique()], [*placed["piece"].unique()]
 
     def grid(part: DataFrame, column: str) -> numpy.ndarray:
         means = part.pivot_table(index="place", columns="piece", values=column)
         return means.reindex(places, columns=pieces).to_numpy()
 
-    allowed = grid(placed[placed["model"] == "trained"], "allowed") > 0
-    return grids(
-        {str(model): grid(part, "accuracy") for model, part in placed.groupby("model", sort=False)},
-        list(places),
-        list(pieces),
+    layers = {str(stream): part for stream, part in placed.groupby("stream", sort=False)}
+    shown = grids(
+        {layer: grid(part, "accuracy") for layer, part in layers.items()},
+        places,
+        pieces,
         "candidate named rightly",
-        texts=numpy.where(allowed, "\u2022", "").tolist(),
+        texts=[[""] * len(pieces)] * len(places),
         title="Which pieces of its chain does a position hold, and which may it?",
-        caption="Rows: streams and positions. Columns: symbols x and places p. A dot: allowed. Grey: no such piece.",
+        caption="Rows: models and positions. Columns: symbols x and places p of a chain. A dot: the theorem allows it.",
     )
+    for ax, part in zip(shown.axes, layers.values(), strict=False):  # the last axes are the scale
+        row, column = numpy.nonzero(grid(part, "allowed") > 0)
+        ax.plot(column, row, "o", ms=2.5, color="tab:orange")
+    return shown
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
