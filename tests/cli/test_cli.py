@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -344,3 +346,14 @@ def test_an_interrupt_is_130(ask, monkeypatch):
     code, _, err = ask("list", "tasks")
     assert code == 130
     assert "interrupted" in err
+
+
+@pytest.mark.parametrize("command", ["list tasks", "report --paper"])
+def test_a_reader_who_has_seen_enough_is_no_fault(command, tmp_path):
+    """As `hopscope list | head -1`: click ends a command whose pipe is closed with exit code 1."""
+    code = f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]; from hopscope.cli import main; "
+    code += f"sys.exit(main({command.split()!r}))"
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, **streams) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0
