@@ -40,7 +40,7 @@ SERVES = 0.5  # share of the largest effect on a hop's loss that the served hop 
 
 @dataclass(frozen=True)
 class Cost:
-    """The effect of silencing one path over training: loss silenced − loss as it is.
+    """The effect of silencing one path, over training: the loss with the path silenced minus the loss without.
 
     Attributes:
         effect: at each step, mean over sequences.
@@ -229,7 +229,7 @@ def follow(
 def told(
     record: Record, paths: Sequence[Path], task: Task, run: str, identity: str, protocol: dict[str, Any]
 ) -> Emergence:
-    """The emergence of paths, from their measurements.
+    """When paths emerged, computed from their measurements.
 
     Args:
         record: the measurements.
