@@ -131,8 +131,8 @@ def about_circuit(told: Quantities, kind: str, path: str, words: str) -> Claim:
     there = told.of(kind, f"circuit {path}").reindex(accepted.index).notna()
     return told.claim(
         f"{kind}_circuit",
-        f"Circuit discovery accepts a circuit of {'SGD' if kind == 'sgd' else 'AdamW'}'s models in which {words} "
-        f"({len(accepted)} seeds were searched).",
+        f"In models trained with {'SGD' if kind == 'sgd' else 'AdamW'}, circuit discovery accepts a circuit in which "
+        f"{words} ({len(accepted)} seeds were searched).",
         (accepted > 0) & there,
         "models with such a circuit",
         (kind,),

@@ -144,7 +144,8 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     )
     yield Evidence(rows, "control").claim(
         "patterns_of_others_a_guess",
-        "Control: with the attention of another sequence, new classes are guessed among the two labels of the context.",
+        "Control: with attention patterns taken from another sequence, a model only guesses which of the context's two "
+        "labels a new class has.",
         by_run(table, "patterns of others", "IC"),
         "accuracy",
         below=0.65,

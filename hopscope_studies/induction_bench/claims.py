@@ -91,7 +91,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         ("recall_beyond_shuffled", "states more right rules", "plain", "greedy_lenient", "recall"),
         ("recall_beyond_shuffled_after_examples", "states more right rules after two solved functions",
          "few_shot", "greedy_lenient", "recall"),
-        ("chooses_beyond_shuffled", "more often gives the right one of four sets of rules the highest probability",
+        ("chooses_beyond_shuffled", "more often finds the right one of four sets of rules likeliest",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
         some = of(rows, measure, labels="true beyond shuffled", protocol=protocol, size="(2, 3, 2)")

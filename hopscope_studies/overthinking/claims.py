@@ -42,9 +42,8 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
     yield evidence.claim(
         "false_demonstrations_mislead",
-        f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: .452 to "
-        ".389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; here "
-        f"{ends[0]:.3f} to {ends[1]:.3f}).",
+        f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: so do "
+        f"GPT-2 small, Pythia-410M and GPT-J; here from {ends[0]:.3f} to {ends[1]:.3f}).",
         last(table, "gap", "true less permuted", "low"),
         "lower end of the accuracy lost",
         above=0,

@@ -80,7 +80,8 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     low = of(table, "ranks", "matching", "low")
     yield evidence.claim(
         "ranks_with_matching",
-        "Heads with higher matching scores are nearer to recall, by a higher rank correlation than with lags shuffled.",
+        "The higher a head's matching score, the nearer it is to recall: the rank correlation is higher than with "
+        "lags shuffled.",
         low,
         "lower end of the rank correlation",
         above=0,
@@ -131,8 +132,8 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     far, near = of_chosen(table, "distance").median(), of(toys, "distance")
     yield Evidence(pandas.concat([table, toys]), "beside the toy models").claim(
         "nearer_in_the_toy",
-        "Copying heads of the toy models are nearer to recall than the eight heads with the highest matching scores "
-        "here.",
+        "Copying heads of the toy models are nearer to recall than the language model's eight heads with the "
+        "highest matching scores.",
         near.median() - far,
         "difference of the medians",
         below=0,
