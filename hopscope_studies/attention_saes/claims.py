@@ -237,8 +237,8 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
         )
     yield evidence.claim(
         "long_ones_gain_with_length",
-        "As the prefix grows from one token to nine, the share of its gain that is due to long-prefix heads grows more "
-        "than the share due to short-prefix heads (by the lower end of the 95 % interval).",
+        "From prefixes of one token to prefixes of nine, the share of the gain that long-prefix heads carry grows more "
+        "than the share that short-prefix heads carry (by the lower end of the 95 % interval).",
         of(table, "differ", "interaction", "low"),
         "lower end of the difference of parts",
         above=0,

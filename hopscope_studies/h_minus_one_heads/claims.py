@@ -42,8 +42,8 @@ def by_hand_claim(rows: DataFrame) -> Claim:
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
     return Evidence(rows, "control", source="exact").claim(
         "measures_know_gates_made_by_hand",
-        "Control: of hand-set gates, which leave out one head for each kind of sequence, the measures find what was "
-        "set, and of even gates that they tell nothing about the kind.",
+        "Control: the measures recognise hand-set gates that leave out one head for each kind of sequence, and even "
+        "gates, which tell nothing about the kind.",
         [*(1 - hand.auc), *(1 - hand.apart), *hand.entropy, *hand.cost_least.abs()],
         "departure from what is known",
         below=1e-3,

@@ -168,7 +168,7 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield Evidence(lights, "3").claim(
         "lights_beyond_even",
-        f"{names} gives the light's right state (on or off) the higher probability in more than half of the exercises.",
+        f"{names} finds the light's right state (on or off) the likelier one in more than half of the exercises.",
         ends(lights),
         "end of the interval of the share",
         number=float(lights.value.mean()),
@@ -178,7 +178,7 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     some = of(rows, "choice", domain="lights", labels=BEYOND, layout="code")
     yield tested(
         "lights_beyond_shuffled",
-        shuffled.format("gives the light's right state the higher probability"),
+        shuffled.format("finds the light's right state the likelier one"),
         some,
         "exercises",
         "3",
