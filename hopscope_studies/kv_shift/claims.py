@@ -91,8 +91,8 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(drawn, "section 2.2 (drawn)", among=ends).claim(
         "a_drawn_start_does_as_well",
-        "From randomly drawn blends, KV shifting attention learns induction in every run, and as fast as from blends of "
-        "one half.",
+        "From randomly drawn blends, KV shifting attention learns induction in every run, and as fast as from blends "
+        "of one half.",
         float(drawn.learnt.median() / one.learnt.median()) if len(one) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.5),
