@@ -295,7 +295,7 @@ def test_nothing_is_taken_for_something_else(tmp_path, monkeypatch, what):
     elif what == "seed":
         settings = few.but(seed=1)
     other = counting("oracle", formulation, layout)
-    other.learn(formulation, layout, settings.seed, range(COUNT))
+    other.learn(formulation, layout, settings.seed, range(few.count))
     if what == "model":
         other.model = "another"
     elif what == "identity":
