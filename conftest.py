@@ -5,9 +5,11 @@ Types and shapes of tasks and measures are checked while they run, in each test'
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from jaxtyping import install_import_hook
 import tests.checking  # the hook looks it up by its name
 
 torch.set_num_threads(1)
+gc.disable()  # until all is collected: nothing of what is imported is garbage
 
 # Tasks and measures of studies, like the library's own.
 ROOT = Path(__file__).parent
@@ -83,6 +86,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What is imported and collected stays to the end: collections of garbage need not look through it, nor be many."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
@@ -119,6 +123,16 @@ def _elsewhere(tmp_path_factory):
     """Tests run in an empty folder, so that none depends on where pytest was started, or on what lies there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once():
+    """Those that every HTTP client reads, in 35 ms, though servers here are on loopback and have none."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in {"httpx", "httpx2"} & sys.modules.keys():
+            transport = sys.modules[f"{name}._transports.default"]
+            patch.setattr(transport, "create_ssl_context", functools.cache(transport.create_ssl_context))
         yield
 
 
