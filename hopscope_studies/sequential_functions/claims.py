@@ -111,8 +111,7 @@ def random(table: DataFrame) -> Iterator[Claim]:
     rises = [last(table, CLEAN, more) - last(table, CLEAN, less) for less, more in pairwise(shares)]
     yield Evidence(models(table), "abstract", source="paper").claim(
         "random_labels_cost",
-        "The more labels are random, the worse are the answers of a model trained on genuine labels (paper: they "
-        "degrade).",
+        "The more labels are random, the worse the answers of a model trained on genuine ones (paper: they degrade).",
         [rise for each in rises for rise in each],
         "rise of the error from one share of random labels to the next",
         above=0.0,

@@ -169,16 +169,8 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
         at_least=0.8,
     )
     for name, others, sentence in (
-        (
-            "random_heads_do_not",
-            "random heads",
-            "Control: random sets of as many heads keep next to nothing of the log-odds.",
-        ),
-        (
-            "others_do_not",
-            "all but the set",
-            "Control: all heads outside the set together keep little of the log-odds.",
-        ),
+        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing of the log-odds."),
+        ("others_do_not", "all but the set", "All heads outside the set together keep little of the log-odds."),
     ):
         yield Evidence(table, "beyond (E)").claim(
             name,
