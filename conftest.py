@@ -24,7 +24,6 @@ from jaxtyping import install_import_hook
 import tests.checking  # the hook looks it up by its name
 
 torch.set_num_threads(1)
-gc.disable()  # until all is collected: nothing of what is imported is garbage
 
 # Tasks and measures of studies, like the library's own.
 ROOT = Path(__file__).parent
@@ -49,26 +48,26 @@ LONG = (
     "contracts/test_every_experiment.py",
     "core/test_installing.py",
     "circuits/test_adversaries.py",
-    "circuits/test_verdicts_bench.py",
-    "explorer/test_engine_parity.py",
     "circuits/test_definition.py",
     "live/test_find_circuit.py",
-    "contracts/test_every_model.py",
+    "circuits/test_verdicts_bench.py",
     "circuits/test_components.py",
-    "builds/test_builds.py",
+    "explorer/test_engine_parity.py",
+    "contracts/test_every_model.py",
     "contracts/test_every_task.py",
     "language/test_inspect.py",
-    "language/test_evaluation.py",
     "language/test_hugging_face.py",
     "execution/test_sweep.py",
     "test_additions.py",
     "circuits/test_circuits.py",
     "explorer/test_browser.py",
-    "tools/test_parcels.py",
+    "language/test_evaluation.py",
     "test_core_in_one_file.py",
     "circuits/test_trained.py",
+    "tools/test_parcels.py",
     "training/test_resume.py",
     "training/test_stack.py",
+    "builds/test_builds.py",
 )
 
 #: It is imported where lm-eval is, in the environment of the peers.
@@ -104,6 +103,7 @@ def pytest_runtest_makereport(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
     """The second of two workers collects from the end: each compiles half of the files, and reads the other's."""
+    gc.disable()  # until all is collected: nothing of what is imported is garbage
     report = yield
     if os.environ.get("PYTEST_XDIST_WORKER") == "gw1" and isinstance(collector, pytest.Directory):
         report.result.reverse()
