@@ -25,7 +25,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 220, "long": 4000, "paper": 2600}
+SECONDS = {"quick": 8, "cpu": 220, "long": 3600, "paper": 2600}
 CELL_SECONDS = 1200
 
 PRIOR = "relative(start='L0H0 1:4')"
@@ -45,10 +45,10 @@ TRAINED = {"quick": 2, "cpu": 3, "long": 16, "paper": 3}  # D
 #: leave most of the attention to others than the previous.
 SIXTEEN: dict[str, dict[str, Any]] = {
     "looped": {"positions": "relative(start='L0H0 1:8')"},
-    "looped, kv_shift": {"positions": "learned", "attention": "kv_shift"},
+    "looped, kv_shift": {"positions": "input", "attention": "kv_shift"},
 }
 ASKED = {"quick": (1, 2, 3, 4), "cpu": range(1, 7), "long": (1, 2, 4, 8, 12, 16, 17, 24, 32), "paper": range(1, 13)}
-STEPS = {"quick": 4, "cpu": 1000, "long": 2000, "paper": 4000}
+STEPS = {"quick": 4, "cpu": 1000, "long": 4000, "paper": 4000}
 SEEDS = {"quick": 1, "cpu": 2, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "long": 128, "paper": 1024}
 TRAINING = Training(batch=64, lr=3e-3, schedule="linear", weight_decay=0.0, clip=1.0, hop_every=1, log_every=100)
@@ -63,8 +63,10 @@ def variants(scale: str) -> dict[str, dict[str, dict[str, Any]]]:
     """The changes that make each variant of a scale."""
     if scale != "long":
         return VARIANTS
-    more = {"task": {"d_symbol": 16}, "training": {"optimizer": "muon", "lr": 0.01, "batch": 32, "checkpoints": "250"}}
-    return {name: {**more, "model": {"d_model": 128, **model}} for name, model in SIXTEEN.items()}
+    task = {"curriculum": "cumulative", "d_symbol": 16}
+    training = {"optimizer": "muon", "lr": 0.01, "batch": 32, "decay_steps": 500, "checkpoints": "250"}
+    models = {name: {"d_model": 128, **model} for name, model in SIXTEEN.items()}
+    return {name: {"task": task, "model": model, "training": training} for name, model in models.items()}
 
 
 def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:
