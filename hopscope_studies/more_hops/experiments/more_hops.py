@@ -64,7 +64,7 @@ def variants(scale: str) -> dict[str, dict[str, dict[str, Any]]]:
     if scale != "long":
         return VARIANTS
     task = {"curriculum": "cumulative", "d_symbol": 16}
-    training = {"optimizer": "muon", "lr": 0.01, "batch": 32, "decay_steps": 500, "checkpoints": "250"}
+    training = {"optimizer": "muon", "lr": 0.01, "batch": 32, "decay_steps": 1000, "checkpoints": "250"}
     models = {name: {"d_model": 128, **model} for name, model in SIXTEEN.items()}
     return {name: {"task": task, "model": model, "training": training} for name, model in models.items()}
 
