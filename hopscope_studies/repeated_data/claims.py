@@ -20,11 +20,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     over_time, table = table, at_the_end(table)
     whole = table[table.width == table.width.max()]
     fresh, mixed = whole[(whole.pool == 0) & ~whole.alone], whole[whole.pool > 0]
-    alone, pools = whole[whole.alone], sorted(mixed.pool.unique())
+    alone, ends = whole[whole.alone], (mixed.pool.max(), mixed.pool.min())
     worst = mixed.groupby("pool").loss.mean().idxmax() if len(mixed) else math.nan
     hurt = by_seed(mixed[mixed.pool == worst])
     told = ", ".join(f"{pool:g}: {loss:.2f}" for pool, loss in mixed.groupby("pool").loss.mean().items())
-    few, many = (by_seed(mixed[mixed.pool == pool]) for pool in (pools[-1], pools[0]))
+    few, many = (by_seed(mixed[mixed.pool == pool]) for pool in ends)
     yield by_sign(
         "middle_repetition_is_worst",
         "Held-out loss is worst at an intermediate number of repetitions: it is above that of both the most often "
@@ -32,7 +32,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         hurt,
         hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1),
         "nats above the worse of the two ends",
-        Bound("worst pool neither the smallest nor the largest", worst not in (pools[:1] + pools[-1:])),
+        Bound("worst pool neither the smallest nor the largest", worst not in ends),
     )
     yield from harm_claims(hurt, by_seed(fresh), by_seed(alone))
     yield size_claim(hurt, table[(table.pool == 0) & ~table.alone])

@@ -149,7 +149,7 @@ def figure(table: DataFrame) -> Figure:
         by_repetition(axes[2], mixed, name, colour(3 + index), label)
     axes[2].set_ylabel("errors in the first copy")
     for ax in axes:
-        ax.set(xscale="log", xlabel="times that a segment is seen", ylim=(0, None))
+        ax.set(xscale="log" if len(mixed) else "linear", xlabel="times that a segment is seen", ylim=(0, None))
         ax.legend(fontsize=7, loc="center left")
     return shown
 

@@ -12,7 +12,7 @@ from hopscope.experiments.results import claim_ids
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.composition.tests.by_hand import by_hand
 from hopscope_studies.repeated_data.claims import claims, shares_of_size
-from hopscope_studies.repeated_data.experiments.repeated_data import cell, copying, known_error
+from hopscope_studies.repeated_data.experiments.repeated_data import cell, copying, figure, known_error
 
 
 class Foreknowing(torch.nn.Module):
@@ -98,3 +98,11 @@ def test_seeds_that_hardly_differ_are_not_counted(seeds, verdict):
     found = {claim.id: claim for claim in claims(table)}["repetition_hurts"]
     assert found.verdict == verdict and found.n == 5
     assert f"({seeds}) than below" in found.threshold
+
+
+def test_a_table_of_which_only_the_first_run_is_finished_is_judged_and_drawn():
+    """As at scale `long`, where results are written run by run."""
+    table = made(bad=False).assign(repetitions=1.0)
+    first = table[table.run == table.run[0]]
+    assert "undecided" in {claim.verdict for claim in claims(first)}
+    figure(first).canvas.draw()
