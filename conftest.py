@@ -5,9 +5,11 @@ Types and shapes of tasks and measures are checked while they run, in each test'
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -46,26 +48,26 @@ LONG = (
     "contracts/test_every_experiment.py",
     "core/test_installing.py",
     "circuits/test_adversaries.py",
-    "circuits/test_verdicts_bench.py",
-    "explorer/test_engine_parity.py",
     "circuits/test_definition.py",
     "live/test_find_circuit.py",
-    "contracts/test_every_model.py",
+    "circuits/test_verdicts_bench.py",
     "circuits/test_components.py",
-    "builds/test_builds.py",
+    "explorer/test_engine_parity.py",
+    "contracts/test_every_model.py",
     "contracts/test_every_task.py",
     "language/test_inspect.py",
-    "language/test_evaluation.py",
     "language/test_hugging_face.py",
     "execution/test_sweep.py",
     "test_additions.py",
     "circuits/test_circuits.py",
     "explorer/test_browser.py",
-    "tools/test_parcels.py",
+    "language/test_evaluation.py",
     "test_core_in_one_file.py",
     "circuits/test_trained.py",
+    "tools/test_parcels.py",
     "training/test_resume.py",
     "training/test_stack.py",
+    "builds/test_builds.py",
 )
 
 #: It is imported where lm-eval is, in the environment of the peers.
@@ -83,6 +85,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What is imported and collected stays to the end: collections of garbage need not look through it, nor be many."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
@@ -100,6 +103,7 @@ def pytest_runtest_makereport(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
     """The second of two workers collects from the end: each compiles half of the files, and reads the other's."""
+    gc.disable()  # until all is collected: nothing of what is imported is garbage
     report = yield
     if os.environ.get("PYTEST_XDIST_WORKER") == "gw1" and isinstance(collector, pytest.Directory):
         report.result.reverse()
@@ -119,6 +123,16 @@ def _elsewhere(tmp_path_factory):
     """Tests run in an empty folder, so that none depends on where pytest was started, or on what lies there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once():
+    """Those that every HTTP client reads, in 35 ms, though servers here are on loopback and have none."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in {"httpx", "httpx2"} & sys.modules.keys():
+            transport = sys.modules[f"{name}._transports.default"]
+            patch.setattr(transport, "create_ssl_context", functools.cache(transport.create_ssl_context))
         yield
 
 

@@ -1,9 +1,9 @@
 """Building a transformer: from settings to a schedule, weights, distractors, and its known circuits.
 
-The circuit is the schedule; everything else that the settings add has no effect on it. `truth.json` states which paths
-matter for each kind of ablation, because that depends on the kind. A head that attends by position alone has the same
-pattern in all sequences, so another sequence's pattern changes nothing. And if patterns are set by hand, paths are not
-needed that only tell other heads where to attend.
+The circuit is the schedule; everything else that the settings add has no effect on it. Which paths matter depends on
+the kind of ablation, so `truth.json` lists them for each kind. A head that attends by position alone has the same
+pattern in all sequences, so giving it another sequence's pattern changes nothing. And where patterns are set by hand,
+no path is needed that only tells other heads where to attend.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def build(task: Task, settings: Build | None = None) -> Built:
 
 
 def sheet_of(task: PlainTask) -> Sheet:
-    """What the weights need to know of a task. Raises BadInput for a task that no build can solve."""
+    """What the weights need to know about a task. Raises BadInput for a task that no build can solve."""
     if parse_order(task.order, task.n_hops) is None:
         raise BadInput("a build needs one order of the steps for all sequences; choose another --order than shuffled")
     batch = task.sample(1)

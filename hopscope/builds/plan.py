@@ -1,10 +1,10 @@
-"""From a schedule to a plan: what every role holds when, by which shared piece each path finds its target, and what
-each head must copy.
+"""From a schedule to a plan: what each role holds after each layer, how each path finds its target, and what each head
+must copy.
 
 What a head copies is added to a register of its own in the residual stream. So what is copied is identified by its
-route, its *address*: the heads that copied it, last one first. `((2, 0), (0, 0))` is the token of the position that the
-position that I attended to in layer 2 had attended to in layer 0. An address means the same at every role; what stands
-there for a role follows from the schedule.
+route, its *address*: the heads that copied it, last one first. For example, `((2, 0), (0, 0))` is a
+token that was copied twice: in layer 0 by the position that I attend to in layer 2, and in layer 2 from there to me. An
+address means the same at every role; which token it is at a role follows from the schedule.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def find_match(path: Path, before: dict[str, Holding]) -> Match:
 
 
 def take(mine: Holding, theirs: Holding, head: Head) -> None:
-    """Add to `mine` all that the attended position holds; of a piece held already, the shorter route stays."""
+    """Add to `mine` all that the attended position holds; for a piece that it holds too, keep the shorter route."""
     for piece, (slot, token) in theirs.items():
         copied = slot.copied_by(head)
         if piece not in mine or len(copied.address) < len(mine[piece][0].address):

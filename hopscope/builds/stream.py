@@ -106,7 +106,7 @@ class Neurons:
 
 
 def dense(forms: Iterable[Form], width: int) -> Tensor:
-    """Forms as rows of a float64 matrix."""
+    """Affine forms as the rows of a float64 matrix."""
     forms = list(forms)
     matrix = torch.zeros(len(forms), width, dtype=torch.double)
     for row, form in enumerate(forms):
@@ -116,9 +116,9 @@ def dense(forms: Iterable[Form], width: int) -> Tensor:
 
 
 class Arc:
-    """Separates positions by the slowest pair of their code, (cos ωt, sin ωt): points on less than one full turn.
+    """Separates positions by the slowest pair of their code, (cos ωt, sin ωt): points within less than a full turn.
 
-    A line between t − 1 and t, and through the middle of the unused arc, has all positions from t on on one side.
+    A line between t − 1 and t, and through the middle of the unused arc, has position t and all later ones on one side.
     """
 
     def __init__(self, code: range, n_positions: int, speed: float):
@@ -145,7 +145,7 @@ class Arc:
         return Gate({self.cosine: scale * float(normal[0]), self.sine: scale * float(normal[1])}, -scale * bound)
 
     def chosen(self, wanted: Sequence[bool | None]) -> Gates:
-        """Gates for the wanted positions (None: either way), with as few lines as possible."""
+        """Gates that are open where `wanted` is true, closed where it is false, and either where None; of few lines."""
         gates: list[tuple[float, Gate]] = []
         state = False
         for t, want in enumerate(wanted):

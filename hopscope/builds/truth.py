@@ -33,9 +33,10 @@ def carriers(plan: Plan, schedule: list[Path]) -> list[Path]:
 
 
 def resampled(plan: Plan, schedule: list[Path], twins: dict[Head, Head]) -> list[Path]:
-    """The paths that matter when other patterns are resampled from other sequences: all but those by position alone.
+    """The paths that matter when all other patterns are taken from other sequences: those that depend on the content.
 
-    Of twins both matter: a pattern from another sequence still attends to the right role, so its copy is accepted.
+    If a head has a twin, both matter: a pattern from another sequence still attends to the right role, so what it
+    copies is accepted.
     """
     own = [Slot("place", ()), Slot("place", ())]
     kept = []

@@ -27,7 +27,7 @@ FLAG = 0.8  # share of attention on a role above which a twin counts as attendin
 
 @dataclass(frozen=True)
 class Sheet:
-    """What the weights need to know of a task.
+    """What the weights need to know about a task.
 
     Attributes:
         d_symbol: numbers per symbol.
@@ -59,7 +59,7 @@ class Assembler:
 
     Args:
         plan: what to build.
-        sheet: what to know of the task.
+        sheet: what the weights need to know about the task.
         n_layers: layers of the transformer.
         twins: for each doubled head of the plan, the head of its twin, in the same layer.
     """
@@ -82,7 +82,7 @@ class Assembler:
         return self.sheet.d_symbol if slot.kind == "symbol" else 2 * len(self.sheet.speeds)
 
     def allocate(self) -> None:
-        """Reserve dimensions for tokens, places, roles and all copies; of twins for both copies and their union."""
+        """Reserve dimensions for tokens, places, roles and all copies; for twins, for both copies and their union."""
         for slot in (Slot("symbol", OWN), Slot("place", OWN), *self.plan.slots):
             self.at.add(register(slot), self.width(slot))
         self.at.add("role", len(self.sheet.names))
@@ -114,7 +114,7 @@ class Assembler:
                 self.neurons[0].step(self.arc.from_on(t, SHARP), change)
 
     def prepare_keys(self) -> None:
-        """Prepare symbols for matching where they arrive: their squared norm, or of one-hot symbols their peak.
+        """Prepare symbols for matching where they arrive: their squared norm or, if they are one-hot, their peak.
 
         A sum of many one-hot symbols, as uniform attention copies it, still counts how often each occurred, which would
         leak facts. So components that are not nearly 1 are set to 0.
@@ -165,7 +165,7 @@ class Assembler:
         return f"sought by L{layer}H{head} no. {list(plan.kinds()).index(match)}"
 
     def gates(self, layer: int, on: Sequence[str], off: Sequence[str]) -> Gates:
-        """Gates for the positions of some roles but not of others; layer 0 may have to recognise roles by position."""
+        """Gates that are open at some roles and closed at others; layer 0 may have to recognise roles by position."""
         if layer > 0 or self.sheet.roles_known:
             return [(1.0, Gate({self.role(role): 2 * OPEN for role in on}, -OPEN))]
         return self.arc.chosen([True if role in on else False if role in off else None for role in self.sheet.roles])
@@ -193,7 +193,7 @@ class Assembler:
                         )
 
     def only_at(self, role: str, gate: Gate) -> Gate:
-        """The gate, closed at all other roles."""
+        """The given gate at positions of this role; closed at all others."""
         shut = 2 * (abs(gate.bias) + sum(map(abs, gate.form.values())) + OPEN)
         return Gate({**gate.form, self.role(role): shut}, gate.bias - shut)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 from hopscope.circuits.circuit import Completeness, Minimality
-from hopscope.circuits.exam import MOST, Exam, Rows, Units
+from hopscope.circuits.exam import ASLEEP, MOST, Exam, Rows, Units
 from hopscope.circuits.sequential import FEW as FIRST
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, Unit, row_of
@@ -20,7 +20,6 @@ PATHS = 10_000  # sets of so many paths that it may try (ours)
 WORK = 2e10  # multiplications that it may take to see which sets of rows are not hopeless: about a second (ours)
 CLOSER = 10  # times as many are spent on those that are not
 OPEN = 8  # sets at the threshold, for which more sequences are drawn (ours)
-WORTH = 0.01  # share of a row's attention that makes a path worth trying (ours)
 Pool = Sequence[Sequence[Unit]]  # by row
 Worth = Callable[[Rows], Pool]
 SEARCHED = (
@@ -96,7 +95,7 @@ def try_every_set(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> 
         decided = not (0 < len(open_) <= OPEN and suffices.look_closer())
     how = (
         f"every set of up to {size} of the model's {len(rows)} rows was tried live, unless it must hold a known "
-        f"circuit, and by hand all paths in those that get at least {WORTH:.0%} of their row's attention"
+        f"circuit, and by hand all paths in those that get at least {ASLEEP:.0%} of their row's attention"
     )
     claim = Completeness("proven", how, min(map(len, found)))
     if open_:
@@ -152,7 +151,7 @@ def worth_trying(exam: Exam, rows: Rows) -> Pool:
             for path in exam.data.ground.paths_in(row)
         }
         whole = max(shares.values(), default=0.0) < MOST
-        pools.append([path for path in shares if shares[path] >= WORTH] + [row] * whole)
+        pools.append([path for path in shares if shares[path] >= ASLEEP] + [row] * whole)
     return pools
 
 

@@ -36,7 +36,7 @@ WAKES = 0.1  # rise of attention by which a backup is told from what is always a
 MOST = 0.4  # share of a row's attention that makes a path stand for it (ours)
 LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses are looked for: they are many (ours)
 HAIR = 0.02  # of the threshold, by which losses are told apart (ours)
-ASLEEP = 0.01  # by hand, the least share of a row's attention that a path of the circuit has (ours)
+ASLEEP = 0.01  # share of its row's attention from which a path is tried, and the least that it has by hand (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
 
 
@@ -285,11 +285,8 @@ class Exam:
 
     def named(self, rows: Iterable[Row], least: float = 0.0) -> Units:
         """Each row by its strongest path; as it is, where it has no path with so much of its attention."""
-        named = set[Unit]()
-        for row in rows:
-            path = min(self.data.ground.paths_in(row), key=self.by_strength, default=None)
-            named.add(row if path is None or self.strengths[path] < least else path)
-        return frozenset(named)
+        strongest = {row: min(self.data.ground.paths_in(row), key=self.by_strength, default=row) for row in rows}
+        return frozenset(path if -self.by_strength(path)[0] >= least else row for row, path in strongest.items())
 
     def widened(self, units: Units) -> Units:
         """With all paths of the same rows that have a share of the attention: a row may do its work by several."""

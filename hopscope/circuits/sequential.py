@@ -127,8 +127,7 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
                 found[i] = Outcome(False, loss, True)
                 continue
             hits[i] += [stage.hits_of(outputs)] if asked.accuracy > 0 else []
-            outcome = asked.outcome(loss, hits[i], last) if is_telling else None
-            if outcome is not None:
+            if is_telling and (outcome := asked.outcome(loss, hits[i], last)):
                 found[i] = outcome
     return [found[i] for i in range(len(changes))]
 

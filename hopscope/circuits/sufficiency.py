@@ -134,15 +134,12 @@ class Sufficiency:
         bounded = self.exam.task.floor >= 0 and self.exam.threshold > 0
         return FAR * self.exam.threshold if bounded else math.inf
 
-    def note(self, test: str, found: Iterable[tuple[Units, Outcome]]) -> None:
-        """Write what became of some sets into the proof log."""
-        far = 0  # of the many that are far away only the number is told
-        for units, outcome in found:
-            if not outcome.passed and outcome.loss.n <= STAGES[0]:
-                far += 1
-            else:
-                self.exam.write("4 joint", names(units), test, outcome.loss, said(outcome.passed))
-        if far:
+    def note(self, test: str, found: Sequence[tuple[Units, Outcome]]) -> None:
+        """Write what became of some sets into the proof log; of the many that are far away only the number."""
+        told = [(units, outcome) for units, outcome in found if outcome.passed or outcome.loss.n > STAGES[0]]
+        for units, outcome in told:
+            self.exam.write("4 joint", names(units), test, outcome.loss, said(outcome.passed))
+        if far := len(found) - len(told):
             self.exam.write("4 joint", f"{far} sets", test, None, "rejected", n=STAGES[0])
 
     # Minimal sets --------------------------------------------------------------------------------------------

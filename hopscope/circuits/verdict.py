@@ -95,7 +95,9 @@ class Trial:
     def judged(self) -> dict[str, Any]:
         """What is told of it beside the verdict, as fields of `Judged`."""
         measured = {"losses": self.losses, "accuracies": self.accuracies, "hop_losses": self.hop_losses}
-        return {**measured, "threshold": self.demands.loss}
+        asked = self.tests if self.solved() else ["model"]
+        failed = tuple(name for name in asked if not self.passes(name))
+        return {**measured, "threshold": self.demands.loss, "failed": failed}
 
     def asked(self, name: str) -> tuple[float, float]:
         """The loss that the model, or its circuit in a test, must be below, and the accuracy that it must reach."""

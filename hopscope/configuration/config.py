@@ -117,7 +117,7 @@ class Training(Settings):
             )
 
     def is_frozen(self, parameter: str, step: int) -> bool:
-        """Whether the parameter of this name is frozen in the update that follows `step` others."""
+        """Whether the parameter of this name is frozen in the update after the first `step` updates."""
         return any(frozen.holds(parameter, step) for frozen in parse_frozen(self.frozen))
 
     @property
@@ -156,7 +156,7 @@ CHOICES = {"attention": "models.attention", "positions": "models.positions"}
 
 
 def kept_name(folder: str, choice: str | None) -> str | None:
-    """A choice, such as `rotary(base=100)`, with the variant's name as it is on disk."""
+    """A choice, such as `rotary(base=100)`, with the name that its variant has in stored files."""
     if choice is None:
         return None
     name, opening, rest = choice.partition("(")
@@ -222,7 +222,7 @@ class Config:
         return self.rendered({name: part.as_dict() for name, part in self.parts.items()})
 
     def rendered(self, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        """The parts' values with variants named as they are on disk."""
+        """The parts' values, with the names that variants have in stored files."""
         task = {"name": catalogue.on_disk("tasks", self.task.name()), **values["task"]}
         name = catalogue.on_disk("models", self.model.name())
         model = ({} if name == UNNAMED else {"name": name}) | dict(values["model"])
@@ -232,7 +232,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
-        """The inverse of `as_dict`, also for an earlier version's. Raises BadInput for an unknown name or value."""
+        """The inverse of `as_dict`; it also reads what earlier versions wrote. Raises BadInput for an unknown entry."""
         for part in ("task", "model", "training"):
             if not isinstance(values.get(part), Mapping):
                 raise BadInput(f"a configuration must have task, model and training; {part} is missing")
@@ -249,7 +249,7 @@ class Config:
 
     @property
     def plugins(self) -> dict[str, str]:
-        """The sha256 of files from outside that the run depends on, by name: of task, model, measures, data, ….
+        """The sha256 of files from outside that the run depends on, by name: of task, model, measures, data and so on.
 
         A configuration holds only their names, so that a file may be edited; each session records the hashes.
         """

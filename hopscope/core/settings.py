@@ -77,7 +77,7 @@ hints_of: Callable[[type], dict[str, Any]] = functools.cache(get_type_hints)
 
 @functools.cache
 def checks_of(kind: type) -> list[tuple[str, str, tuple[type, ...], Mapping[str, Any]]]:
-    """Of every field its name, option, types and rules, cached: thousands of configurations must be checked quickly."""
+    """Each field's name, option, types and rules; cached, because thousands of configurations are checked."""
     hints = hints_of(kind)
     return [(f.name, flag_of(f), types_of(hints[f.name]), f.metadata) for f in dataclasses.fields(kind)]
 
@@ -100,7 +100,7 @@ class Settings:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def identifying(self) -> dict[str, Any]:
-        """The fields that enter an identity: all but later ones at the value that stands for the earlier behaviour."""
+        """The fields that enter an identity: not later ones that still have the value for the earlier behaviour."""
         later = self.added_later()
         return {n: value for n, value in self.as_dict().items() if n not in later or value != later[n]}
 
@@ -112,7 +112,7 @@ class Settings:
 
     @classmethod
     def from_stored(cls: type[S], values: Mapping[str, Any]) -> S:
-        """As `from_dict`, for stored values: settings added since then take the value of the earlier behaviour."""
+        """As `from_dict`, for stored values: settings that were added later get the value for the earlier behaviour."""
         return cls.from_dict({**cls.added_later(), **values})
 
     @classmethod

@@ -1,7 +1,7 @@
 """The change point of a curve: the middle of the logistic rise that fits it best (our measure).
 
-Its 95 % interval covers which sequences were measured, and how well a single rise describes the curve. It does not
-cover how another seed would have trained.
+Its 95 % interval covers the choice of sequences, and how well a single rise describes the curve. It does not cover
+how another seed would have trained.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ChangePoint:
     Attributes:
         step: the middle of the rise.
         low: lower end of the middle's 95 % interval.
-        high: upper end of it.
+        high: upper end of that interval.
         width: steps from 10 % to 90 % of the rise.
         floor: the level before.
         ceiling: the level after.
@@ -52,11 +52,12 @@ def change_point(
     """The logistic step, floor + (ceiling − floor) / (1 + exp(−(t − step) / width)), that fits a curve best.
 
     The interval is a bootstrap. Each sample is the curve over resampled sequences, plus normal noise at every
-    checkpoint, as large as the fit's residuals (n − 4 degrees of freedom for n checkpoints, and Student's t). The first
-    part covers what sequences share over time. The second covers all other departures from a single rise, such as the
-    noise of training. What is in both is counted twice. On synthetic rises the interval covers the truth in 93 to 99 of
-    100 cases (docs/emergence.md); noise that is much stronger within the rise than outside is underestimated. If fewer
-    than two checkpoints fall within the rise, the interval reaches at least to the checkpoints around it.
+    checkpoint, as large as the fit's residuals (n − 4 degrees of freedom for n checkpoints, and Student's t). The
+    resampling covers the choice of sequences, which is the same at all checkpoints. The noise covers all other
+    departures from a single rise, such as the noise of training. What belongs to both is counted twice. On synthetic
+    rises the interval covers the truth in 93 to 99 of 100 cases (docs/emergence.md); noise that is much stronger within
+    the rise than outside is underestimated. If fewer than two checkpoints fall within the rise, the interval reaches at
+    least to the checkpoints around it.
 
     Args:
         steps: of the checkpoints, increasing.

@@ -1,8 +1,8 @@
 """When a curve rises: by the paper's rule, and when silencing a path begins to cost (Musat, ICLR 2025, section 9).
 
 A curve is known only at checkpoints. The paper joins them by straight lines and takes the first step at which the mean
-attention exceeds 0.5 (section 9.1); the causal onset is ours. Intervals are 95 %. They cover which sequences were
-measured, and everything that may have happened between two checkpoints (`hopscope.emergence.refine` looks there). They
+attention exceeds 0.5 (section 9.1); the causal onset is ours. Intervals are 95 %. They cover the choice of
+sequences, and everything that may have happened between two checkpoints (`hopscope.emergence.refine` looks there). They
 do not cover how another seed would have trained, which takes several runs. `hopscope.emergence.change_point` fits the
 rise that describes a curve best.
 """
@@ -64,9 +64,9 @@ class Causal:
             0, or is negligible.
         hurts_from: the first checkpoint from which the effect's interval stays above 0, however small the effect;
             None if it is not above 0 at the last.
-        effect: the effect at the last checkpoint: loss silenced − loss as it is.
+        effect: the effect at the last checkpoint: the loss with the path silenced minus the loss without.
         low: lower end of that effect's interval, paired over sequences.
-        high: upper end of it.
+        high: upper end of that interval.
     """
 
     onset: Onset

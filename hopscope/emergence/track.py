@@ -40,12 +40,12 @@ SERVES = 0.5  # share of the largest effect on a hop's loss that the served hop 
 
 @dataclass(frozen=True)
 class Cost:
-    """The effect of silencing one path over training: loss silenced − loss as it is.
+    """The effect of silencing one path, over training: the loss with the path silenced minus the loss without.
 
     Attributes:
         effect: at each step, mean over sequences.
         low: lower end of its interval, paired over sequences.
-        high: upper end of it.
+        high: upper end of that interval.
         causal: when the effect begins.
         by_hop: the effect on each hop's loss at the last step.
         hop: the hop that the path serves: the easiest with at least half of the largest effect. None if the effect at
@@ -69,7 +69,7 @@ class Followed:
         name: its name across runs (`event_names`).
         strength: mean attention on it at each step, 0–1.
         low: lower end of its interval over sequences; NaN if it was streamed.
-        high: upper end of it.
+        high: upper end of that interval.
         onset: when it emerged, by the paper's rule.
         change: its change point; None if no single rise describes the curve.
         cost: the effect of silencing it; None if it was streamed.
@@ -229,7 +229,7 @@ def follow(
 def told(
     record: Record, paths: Sequence[Path], task: Task, run: str, identity: str, protocol: dict[str, Any]
 ) -> Emergence:
-    """The emergence of paths, from their measurements.
+    """When paths emerged, computed from their measurements.
 
     Args:
         record: the measurements.

@@ -33,11 +33,11 @@ Watch = Callable[[int, int], None]
 
 
 def unwatched(done: int, of: int) -> None:
-    """Reports progress to nobody."""
+    """Does nothing with reports of progress: the default of `watch`."""
 
 
 def work(name: str, scale: str, runs: Path, results: Path, should_stop: Callable[[], bool], **how: Any) -> None:
-    """A worker's program: train every run that nobody has trained or is training, until none is left.
+    """A worker's program: train every run that is neither finished nor being trained, until none is left.
 
     At scale `long` it also publishes each cell that it has trained.
 

@@ -53,11 +53,6 @@ def known(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
-def span(values: pandas.Series, digits: int = 2) -> str:
-    """The lowest and highest known value, in words."""
-    return f"{values.min():.{digits}f} to {values.max():.{digits}f}" if len(values) else "unknown"
-
-
 def lags(runs: Iterable[Iterable[float]]) -> list[float]:
     """Steps from each event to the next, over runs; each run gives the times of the same events, in the claimed order.
 

@@ -67,7 +67,7 @@ class Builder:
     # The bundle --------------------------------------------------------------------------------------------------
 
     def publish(self, stage: str, complete: bool = False) -> None:
-        """Publish all that is built as a new revision of the bundle; `stage` describes what is done next."""
+        """Publish what is built so far as a new revision of the bundle; `stage` describes the next step."""
         self.revision += 1
         blocks: dict[str, Block | Lazy] = dict(self.shown.blocks if self.shown else {})
         for part in self.parts:
@@ -131,7 +131,7 @@ class Builder:
         yield from self.measurings()  # of the steps of the tour
 
     def measurings(self) -> Iterator[Job]:
-        """Jobs that measure all remaining steps, each time of the run with the most."""
+        """Jobs that measure all remaining steps; the run with the most of them is always next."""
         while waiting := [part for part in self.parts if part.pending]:
             yield self.measuring(max(waiting, key=lambda part: len(part.pending)))
 
@@ -142,7 +142,7 @@ class Builder:
         return f"{part.folder}: measuring step {step}, checkpoint {at} of {total}", lambda: part.measure(step)
 
     def search(self, part: Part) -> None:
-        """Find the circuit of a run; a known circuit is used for its first search."""
+        """Find the circuit of a run; where one is known already, it takes the place of the first search."""
         part.find_circuit(self.watch, self.circuits.pop(part.identity, None))
 
     def follow(self) -> None:

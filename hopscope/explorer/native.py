@@ -34,5 +34,5 @@ def fallback(model: Model, task: Task) -> str | None:
 
 
 def ours(kind: str, rule: object, known: tuple[str, ...]) -> bool:
-    """Whether a variant is one of hopscope's own with these names, and no plug-in."""
+    """Whether a variant has one of these names and is hopscope's own, not a plug-in."""
     return any(type(rule) is catalogue.find(f"models.{kind}", name) for name in known)

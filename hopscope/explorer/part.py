@@ -104,7 +104,7 @@ class Part:
 
     @property
     def told(self) -> tuple[bool, str | None, int, list[tuple[int, str]]]:
-        """What changes in the entry while the run trains: whether it is done, an error, its rows, its checkpoints."""
+        """What changes in the entry while the run trains: whether it is done, an error, rows, checkpoints."""
         return self.entry["done"], self.entry["error"], len(self.entry["metrics"]["step"]), self.told_steps
 
     @property
@@ -165,7 +165,7 @@ class Part:
         }
 
     def holds(self, step: int) -> bool:
-        """Whether the bundle holds the weights of a step; the last step is the last that is not damaged."""
+        """Whether the bundle holds the weights of a step; `last` means the last step that is not damaged."""
         if self.which in ("last", "tour"):
             toured = (self.entry["tour"] or ())[FIRST_RUN:] if self.which == "tour" else ()
             last = max((s for s, state in self.told_steps if state in ("pending", "ready")), default=None)
@@ -173,7 +173,7 @@ class Part:
         return self.which == "all" or step in self.which
 
     def weights(self, step: int) -> Block | Lazy:
-        """The weights of a step; under `all` they are read on demand."""
+        """The weights of a step; if the bundle holds all of them, they are read on demand."""
         block = weights_block(self.run, step, self.dtype)
         if self.which != "all":
             return block

@@ -99,7 +99,7 @@ class Question:
         return text, self.statement_spans + shifted(spans, len(text) - len(line))
 
     def without_facts(self) -> Question:
-        """What is asked, of somebody who is told nothing: answers to it show a model's prior."""
+        """The closing line alone, without any fact: answers to it show a model's prior."""
         return replace(self, statements=(), statement_spans=())
 
     def as_dict(self) -> dict[str, Any]:
@@ -155,6 +155,6 @@ def of_one_hop(name: str, hops: int | None = None, chains: int | None = None) ->
 
 
 def check_rounds(name: str, n_hops: int, rounds: int) -> None:
-    """Raise BadInput if another number of hops is asked for than the wording has."""
+    """Raise BadInput if the number of hops asked for is not that of the wording."""
     if n_hops != rounds:
         raise BadInput(f"{name} always has {rounds} hops, because its wording has; got {n_hops}, leave --hops out")

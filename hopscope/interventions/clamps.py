@@ -1,7 +1,7 @@
 """Clamps: during training, paths held at their ideal pattern or removed, from some step on.
 
-A clamped path answers what observation cannot: whether other paths would form sooner, or at all, if this one already
-existed or never formed (after Singh et al., ICML 2024, arXiv:2404.07129, in our unit, the path). A clamp changes a
+Clamping answers what observation cannot: whether other paths would form sooner, or at all, if this one existed already
+or never formed (after Singh et al., ICML 2024, arXiv:2404.07129, in our unit, the path). A clamp changes a
 pattern between softmax and values; gradients flow through everything else. Singh et al.'s own units, heads and layers,
 can be clamped too (`hopscope.interventions.parts`).
 """
@@ -144,8 +144,8 @@ class Clamped:
     Attributes:
         ideal: the prescribed rows, 0 elsewhere; None if no path is held ideal.
         off: the entries to remove; None if there are none.
-        otherwise: replacements for rows of which nothing is left: the null pattern without the removed entries,
-            rescaled to sum to 1; 0 if nothing is left of that either, so that the head writes nothing there.
+        otherwise: what replaces a row that has no other entries: the null pattern without the removed entries,
+            rescaled to sum to 1; if that has none either, zeros, so that the head writes nothing there.
         normalised: whether rows sum to 1. If not, entries are removed without rescaling.
     """
 
@@ -222,7 +222,7 @@ def parts(clamps: Iterable[Clamp], kind: PartKind) -> list[Part]:
 
 
 def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> Replacements:
-    """The `replace` argument of a forward pass on this batch under these clamps, whatever their steps.
+    """What to give a forward pass on this batch as `replace`, so that these clamps act; their steps are ignored.
 
     Clamps that need more than one pass (`held`, `answers`) are left out. A clamp whose roles the batch lacks, because a
     curriculum asked for fewer hops, has no effect there.

@@ -1,7 +1,7 @@
 """An engine that runs a model's blocks on some sequences, under many interventions.
 
-- Unread activations are not computed: queries and keys of layers whose patterns are replaced without being read, and
-  the last layer away from query positions (`hopscope.models.base_sparing`).
+- Activations that nothing reads are not computed: queries and keys of layers whose patterns are replaced unread, and
+  the last layer at positions that are no queries (`hopscope.models.base_sparing`).
 - The clean run is cached (`AsItIs`), and so are the layers that interventions share
   (`hopscope.interventions.branches`).
 """
@@ -108,7 +108,7 @@ class Engine(ABC, Generic[C]):
 
     @property
     def is_sparing(self) -> bool:
-        """Whether blocks are run without what nothing reads."""
+        """Whether blocks leave out activations that nothing reads."""
         return isinstance(self.model, Transformer) and type(self.model).forward is Transformer.forward
 
     @property

@@ -2,8 +2,8 @@
 
 Prompts are counted with the model's own tokenizer if it is available, otherwise by characters (`Backend.n_tokens`).
 Every text is assumed to reach its token limit, and every question to need all of its tries. Scoring is assumed to take
-one request per acceptable answer, and the same again for the question without its facts, as an endpoint with `echo`
-does; a model in this process reads each prompt only once. Answers that are already kept are counted, too.
+one request per acceptable answer, and as many again for the question without its facts. This holds for an endpoint with
+`echo`; a model in this process reads each prompt only once. Answers that are already kept are counted, too.
 """
 
 from __future__ import annotations

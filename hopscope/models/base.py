@@ -186,7 +186,7 @@ class Model(nn.Module, ABC):
         return self
 
     def read_off(self, stream: Float[Tensor, "batch position d_model"], at: slice | None) -> Tensor:
-        """The outputs if the given residual stream were that after the last layer. For losses at every layer."""
+        """The outputs, read off a residual stream as if it came from the last layer; for losses at every layer."""
         raise BadInput(
             f"a {type(self).__name__} has no residual stream to read answers off; leave deep-supervision at 0"
         )
@@ -216,7 +216,7 @@ class Model(nn.Module, ABC):
         return [part for part in self.modules() if isinstance(part, Ruled)]
 
     def kernels(self, dtype: str) -> Mapping[str, str]:
-        """Our own kernels used in training with a dtype, and their versions, because a run's bits depend on them."""
+        """Our own kernels that training with this dtype uses, and their versions; a run's bits depend on them."""
         return {}
 
     def compile_parts(self) -> None:

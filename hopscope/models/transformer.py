@@ -41,7 +41,7 @@ class Architecture(Shape):
     (`rotary(base=100)`).
 
     Raises:
-        BadInput: layers are no multiple of `loops`, `d_model` is no multiple of `n_heads` and `d_head` is not given,
+        BadInput: layers are no multiple of `loops`, `d_model` is none of `n_heads` and `d_head` is not given,
             there is no such variant, or a recurrence is not causal.
     """
 
@@ -138,7 +138,7 @@ class Architecture(Shape):
 
 
 def default_positions(carried: bool) -> str:
-    """The default position code, by whether inputs carry positions."""
+    """The default position code, which depends on whether inputs carry positions."""
     return "input" if carried else "learned"
 
 

@@ -16,10 +16,10 @@ from hopscope.tasks.retrieval import Retrieval
 def breach(task: Retrieval) -> Transformer:
     """A transformer that answers one hop in one layer where theorem 1 requires two, by violating its premise.
 
-    Lemma 1 excludes heads that attend by absolute position alone. Here one head per token of the facts does so: every
-    position attends to that token, whatever it holds, and copies its symbol. So the query comes to hold all N pairs
-    next to its own symbol, and the MLP compares them. With u a component of (query − key), and v + S > 0 one of the
-    shifted value,
+    Lemma 1 excludes heads that attend by absolute position alone. Here each token of the facts has such a head: through
+    it every position attends to that token, whatever it holds, and copies its symbol. So the query comes to hold all N
+    pairs next to its own symbol, and the MLP compares them. With u a component of (query − key), and v + S > 0 one of
+    the shifted value,
 
         g(v + S + Mu) + g(v + S − Mu) − g(Mu) − g(−Mu) = 2(v + S) where u = 0, and v + S where M|u| is large,
 

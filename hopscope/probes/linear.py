@@ -1,4 +1,4 @@
-"""Linear probes: ridge regressions from sums over sequences, and how often they name a piece on held-out sequences.
+"""Linear probes: ridge regressions, and how often they name the right piece on held-out sequences.
 
 A probe names the candidate that is nearest to its prediction. An accuracy has Wilson's interval, adjusted for answers
 that depend on each other within a sequence. `hopscope.probes.reach` explains why.
@@ -52,9 +52,9 @@ class Probe:
     Attributes:
         weight, bias: the map from residual vectors to the targets' difference from their mean.
         mean: of the targets on the training set.
-        slope: for each piece the regression of the prediction on the truth (0–1). A ridge regression that knows little
-            predicts values near the mean, so candidates are contracted by the same factor before the nearest is named.
-            Otherwise the candidate closest to the mean would always be named.
+        slope: for each piece, the slope of the prediction as a function of the truth (0–1). A ridge regression that
+            knows little predicts values near the mean. So candidates are moved towards the mean by the same factor
+            before the nearest is named; otherwise the candidate closest to the mean would always be named.
     """
 
     weight: Float[Tensor, "feature target"]

@@ -4,8 +4,8 @@ Roles name positions, but "attends to the previous one" names a position only re
 at a place, `query` or `each` (every position that is no query), and ends at a relation to it: an offset, or a match of
 tokens. `each->−1` is the previous-token head, `query->after-same-token` the induction head of Olsson et al. (2022).
 
-No relation reaches two steps, such as to the fact that begins with the symbol just retrieved, and positions of one
-place are not told apart. A task that knows what its positions are for should define roles.
+No relation spans two steps, such as one to the fact that begins with the symbol just retrieved. Nor are positions of
+one place told apart. A task that knows what its positions are for should define roles.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Relations(Roles):
     def strengths(
         self, pattern: Float[Tensor, "batch head query key"]
     ) -> Float[Tensor, "relation head query_role key_role"]:
-        """Mean attention (0–1) from each place to each relation; NaN between chains, for there are none."""
+        """Mean attention (0–1) from each place to each relation; NaN between chains, because there are none."""
         means = torch.full((2, pattern.shape[1], len(self.names), len(self.matches)), torch.nan, device=pattern.device)
         for row, place in enumerate(self.names):
             for column, relation in enumerate(self.matches):

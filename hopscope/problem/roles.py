@@ -50,7 +50,7 @@ class Roles:
         return self.chain != ABSENT
 
     def pairs(self, query: str, key: str, relation: Relation) -> Bool[Tensor, "batch position position"]:
-        """True where the first position holds role `query`, the second `key`, and their chains are so related.
+        """True where the first position holds role `query`, the second `key`, and their chains have this `relation`.
 
         `other` means different chains, or that one of the two positions is in no chain.
         """

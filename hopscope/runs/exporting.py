@@ -101,7 +101,7 @@ def config(model: Transformer, task: Task) -> dict[str, Any]:
 
 
 def split_inputs(weights: dict[str, Tensor], about: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Weights of a HookedTransformer, complete; and the projection of input vectors, which it lacks."""
+    """All weights of a HookedTransformer; and apart from them the projection of input vectors, which it lacks."""
     width = about["d_model"]
     zeros = {"pos_embed.W_pos": torch.zeros(about["n_ctx"], width)}
     if "embed.b_E" not in weights:

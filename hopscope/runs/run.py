@@ -160,7 +160,7 @@ class Run(RunReader):
                 discard(self.folder(newer))
 
     def finish(self, report: Mapping[str, Any]) -> None:
-        """Remove an unscheduled checkpoint that an interruption left, write the report, then `seal`."""
+        """Remove the checkpoint that an interruption left, if it is not scheduled; write the report; then `seal`."""
         for step in self.steps[:-1]:
             if not self.config.training.is_kept(step):
                 discard(self.folder(step))

@@ -61,7 +61,7 @@ class Batch:
 
     @cached_property
     def searched(self) -> Roles:
-        """What paths of circuits connect: for most tasks the roles."""
+        """What paths of circuits connect; for most tasks, these are the roles."""
         return self.task.searched_roles(self)
 
     def problem(self, row: int) -> Problem:
@@ -136,9 +136,9 @@ class Task(Settings, Thresholds, ABC):
         """The role of every position."""
 
     def searched_roles(self, batch: Batch) -> Roles:
-        """What paths of circuits connect: the roles, unless every position is a query with targets of its own.
+        """What paths of circuits connect: the roles; if every position is a query with targets of its own, relations.
 
-        For such tasks these are relations (`hopscope.problem.relations`).
+        `hopscope.problem.relations` explains them.
         """
         return batch.roles
 
@@ -180,7 +180,7 @@ class Task(Settings, Thresholds, ABC):
 
     @property
     def in_training(self) -> Task:
-        """The task as training draws it; another only where it may not draw what validation does (`text`)."""
+        """The task that training draws from; another one if training must not draw what validation does (`text`)."""
         return self
 
     @property
@@ -224,8 +224,9 @@ class Task(Settings, Thresholds, ABC):
         It is plain Python, or float64 numpy, and shares nothing with `targets`: contract tests compare the two. A task
         that overrides this method has a `problem` for illustration only.
 
-        Inputs are one sequence as plain lists: token numbers or rows of features. The result has, per query position
-        and output, the right target (a number), its probabilities by number, or None where inputs do not determine it.
+        Inputs are one sequence as plain lists: token numbers or rows of features. For each query position
+        and output, the result has the right target (a number), or the probability of each number, or None where inputs
+        do not determine it.
         """
         raise NotImplementedError
 
@@ -253,7 +254,7 @@ class Task(Settings, Thresholds, ABC):
 
     @property
     def hardest(self) -> int:
-        """The task's difficulty, in hops; curricula choose from `difficulties` and pose `at(…)`."""
+        """The task's difficulty, in hops. Curricula choose one of `difficulties`, and pose the task `at` it."""
         return 1
 
     def at(self, difficulty: int) -> Task:
@@ -359,7 +360,7 @@ class TokenTask(Task):
         return slice(0, None)
 
     def inputs(self, draw: Draw) -> Shaped[Tensor, "batch position ..."]:
-        """The tokens drawn, up to `n_positions`; one more may be drawn, which is only asked for."""
+        """The first `n_positions` tokens drawn; one more may be drawn, which occurs only as a target."""
         return draw["tokens"][:, : self.n_positions]
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:

@@ -76,7 +76,7 @@ class SheetTask(Task):
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below two thirds of the loss of `GUESS`, the right step with no chain followed.
+        """A hop counts as learnt below two thirds of the loss of `GUESS`, which knows the step but follows no chain.
 
         At N = 4 vectors that is 0.5, as in the paper's section 7.2; at N = 2, where `GUESS` costs 0.5, it is 1/3. With
         one chain the right step is the answer, and the threshold is that of other tasks.
@@ -110,7 +110,7 @@ class ChainTask(SheetTask):
         return self.but(n_hops=difficulty, order=self.order_of(difficulty))
 
     def order_of(self, difficulty: int) -> str:
-        """The order of the first `difficulty` steps: a list is reduced to them."""
+        """The order in which the first `difficulty` steps are presented; of a list, the other steps are dropped."""
         if self.order in NAMED_ORDERS:
             return self.order
         return ",".join(step for step in self.order.split(",") if int(step) <= difficulty)

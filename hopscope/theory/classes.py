@@ -16,9 +16,9 @@ from hopscope.problem.paths import Path
 def wiring(paths: Sequence[Path]) -> tuple[Path, ...]:
     """The representative of a circuit's class: every path is in the lowest layer in which all paths read the same.
 
-    A path reads the residual stream at its query and at its key, so it reads what paths of lower layers wrote there. A
-    reader therefore stays in a higher layer than the writers that it reads, and no writer that it does not read moves
-    below it. Heads carry no meaning; they number paths between the same positions in the same layer.
+    A path reads the residual stream at its query and at its key, so it reads what paths of lower layers wrote there. So
+    a path stays above the paths that it reads, and a path that it does not read never moves below it. Heads carry no
+    meaning; they number paths between the same positions in the same layer.
 
     Args:
         paths: of a circuit, in any order.

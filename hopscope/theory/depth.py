@@ -91,8 +91,8 @@ def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order:
         mask: `causal` or `none`.
         heads: how many positions a position may attend to in a layer: `one` or `many`.
         order: as for tasks: `nearest_first`, `deepest_first`, a list such as `3,1,2`, or `shuffled`. Shuffled facts may
-            come in any order, so the result is that of the worst order. A monotone order is a worst one, because
-            pointer doubling needs no more layers in any order; the schedule is the one for `nearest_first`.
+            come in any order, so the result is that of the worst order. `nearest_first` is a worst order, because
+            pointer doubling needs no more layers in any other; so the schedule is the one for `nearest_first`.
 
     Raises:
         BadInput: an argument is out of range.

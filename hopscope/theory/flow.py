@@ -126,7 +126,7 @@ def simulate(chain: Chain, paths: Iterable[Path], offered: Callable[[Held], Held
     Args:
         chain: the chain whose pieces are followed.
         paths: the schedule.
-        offered: from what all positions hold, what each passes on when it is attended to; by default what it holds.
+        offered: a function from what all positions hold to what each passes on when attended to; by default the same.
 
     Raises:
         BadInput: a path names a role that the chain does not have.
@@ -178,9 +178,9 @@ def reach(chain: Chain, n_layers: int, offered: Callable[[Held], Held] = lambda 
     `offered` is as for `simulate`; each position offers at least what it holds.
 
     Every position attends to all positions with which it shares a piece. The interval of s_i then extends to the left
-    up to the smallest start among the visible intervals that end at or after its own start. Whether these also start
-    before its own end need not be checked: if one does not, its start is no smaller than that of s_i, which is among
-    them. The right side is the mirror image.
+    up to the smallest start among the visible intervals that end at or after its own start. Some of these may lie
+    wholly to the right of s_i's interval, and share no piece with it; but then they start further right, and change
+    nothing. The right side is the mirror image.
 
     Returns:
         `n_layers` + 1 entries, each with the interval of every position.

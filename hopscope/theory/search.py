@@ -1,14 +1,15 @@
 """A complete backward search over schedules of a given depth, from the last layer to the first.
 
 After the last layer the query must hold e_0 … e_2D. A position that must hold an interval after a layer either holds it
-before that layer, or attends to another position. In that case the two hold one part each before the layer, and share
-a piece at which the parts meet. So demands on one layer become demands on the layer before. A schedule is found when
-all demands are met before layer 0.
+before that layer, or attends to another position. In that case each of the two holds one part before the layer, and the
+parts share a piece at which they meet. So demands on one layer become demands on the layer before. A schedule is found
+when all demands are met before layer 0.
 
-The search is complete: it finds every schedule from which no path can be removed. Simulate such a schedule and trace
-its demands back. If a position extends its interval on one side, the last piece that it held on that side is a possible
-meeting piece, and all of these are tried. If one other position brings both sides, it holds all that is demanded, and
-the attending position needs only what it holds before layer 0. Two heads suffice, one for each side.
+The search is complete: it finds every schedule from which no path can be removed. To see this, simulate such a schedule
+and trace its demands back. If a position extends its interval on one side, the last piece that it held on that side is
+a possible meeting piece, and the search tries all of these. If one other position brings both sides, that position
+holds all that is demanded, and the attending one needs only what it holds before layer 0. Two heads suffice, one for
+each side.
 """
 
 from __future__ import annotations

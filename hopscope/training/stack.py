@@ -119,8 +119,8 @@ def shape(config: Config) -> dict[str, Any]:
 def lined_up(left: Sequence[tuple[Run, Config]]) -> list[list[tuple[Run, Config]]]:
     """Members in groups that continue from the same step; each group is a stack, trained one after the other.
 
-    A kill between two members' saves leaves some of them one checkpoint ahead; those are put back by it. No member is
-    put back by more than one checkpoint.
+    A kill between two members' saves leaves some of them one checkpoint ahead; those go back to the
+    checkpoint before. No member goes back further than that.
     """
     newest = {run.path: step_of(run) for run, _ in left}
     for run, _ in left:

@@ -29,8 +29,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     right = values(table, "context", "right")
     yield Evidence(right, "3").claim(
         "a_label_of_the_context_first",
-        "First the model learns only to pick some label of the context (the number is its accuracy when four answers "
-        "of five are such labels; paper: a slow phase in which one is picked at random, 1/N = .25 here).",
+        "At first the model learns only to name some label of the context: when four answers of five are such labels, "
+        "most answers are still wrong (paper: one of the N = 4 labels is picked at random).",
         first_accuracies(table),
         "accuracy when 0.8 of the answers are labels of the context",
         below=HALF,
@@ -46,8 +46,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(losses, "3").claim(
         "the_head_forms_at_the_change",
-        "The induction head forms as the loss falls (the number is the step at which the query's attention to its own "
-        "label passes one half, over the step at which the task is learnt).",
+        "The induction head forms as the loss falls: the query's attention to its label passes one half at about the "
+        "step at which the task is learnt.",
         head_times(table),
         "time of the head over time of the loss",
         within=between(0.6, 1.4),
@@ -57,7 +57,7 @@ def course(table: DataFrame) -> Iterator[Claim]:
     others = values(table, "context", "accuracy", "patterns of others")
     yield Evidence(ic, "2").claim(
         "it_reads_the_context",
-        "Classes never seen before are answered, but not if layer 1 attends as in another sequence.",
+        "New classes are answered correctly, but not if layer 1 is given the attention of another sequence.",
         ic.value,
         "accuracy on new classes",
         at_least=0.9,
@@ -106,18 +106,22 @@ def even(table: DataFrame) -> Iterator[Claim]:
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
         "even_stays",
-        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N (the number is the "
-        "final loss over ln N; paper: 0 of 6 seeds learn it, at N = 8).",
+        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N, the loss of a guess "
+        "(paper: no seed learns the task).",
         [loss / math.log(PAIRS) for loss in last],
         "loss at the end over ln N",
         above=0.98,
     )
     for id, condition, sentence in (
-        ("adam_leaves_even", "even, Adam", "Adam learns the same task in every run."),
+        (
+            "adam_leaves_even",
+            "even, Adam",
+            "With as many labels as pairs, all different in every sequence, Adam learns the task in every run.",
+        ),
         (
             "repeats_leave_even",
             "repeats",
-            "With L = N and labels that may repeat in a sequence, SGD learns in every run.",
+            "With as many labels as pairs, plain SGD learns the task in every run if labels may repeat in a sequence.",
         ),
     ):
         times = learnt(table, condition)
@@ -137,8 +141,7 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_change",
-        "The loss of the three nested logits falls between steps 100 and 250 if there are more labels than pairs "
-        "(L = 16 and 32, N = 8).",
+        "With more labels than pairs, the loss of the model of three nested logits falls between steps 100 and 250.",
         more,
         "first step with a loss below a tenth of ln L",
         within=between(100, 250),
@@ -146,8 +149,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     flat = course_of(rows, 8)
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_wait",
-        "With L = N the loss of the three nested logits stays at ln N for a thousand steps, four times as long as the "
-        "change takes with more labels: the slope that starts the change, 1/N − 1/L, is 0.",
+        "With as many labels as pairs (L = N), the loss of the model of three nested logits stays at ln N for a "
+        "thousand steps: the slope that would start the change, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
         above=0.99,
@@ -165,7 +168,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     measures = values(table, BY_HAND, "final")
     yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
-        "Control: the hand-set circuit answers new classes, with all progress measures 1.",
+        "Control: in a hand-set model, which answers new classes correctly, every progress measure is 1.",
         hand.value,
         "accuracy on new classes",
         also=[bound("progress measure", measures.value, at_least=0.99)],
@@ -174,7 +177,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     start = values(table[table.step == 0], "context", "seen", "TILA2")
     yield Evidence(start, "3").claim(
         "untrained",
-        "Control: before training the query attends to its label no more than to another.",
+        "Control: before training the query attends to the right label no more than to others.",
         start.value,
         "attention to the right label",
         below=0.3,

@@ -42,7 +42,7 @@ def about_known(table: DataFrame) -> Iterator[Claim]:
     yield evidence.claim(
         "known_features_recovered",
         "If a hand-set layer's outputs are sums of known directions, twice as many as dimensions, the autoencoder "
-        "recovers nine in ten of them (cosine of 0.9 or more, one to one).",
+        "recovers nine in ten of them (by a cosine of 0.9 or more).",
         sae(table, "recovered"),
         "share of known directions",
         at_least=FOUND,
@@ -50,15 +50,16 @@ def about_known(table: DataFrame) -> Iterator[Claim]:
     chance = [*of(table, "random"), *(v for name in ("untrained", "mixed", "components") for v in sae(table, name))]
     yield evidence.claim(
         "not_recovered_by_chance",
-        "Ten random dictionaries, an autoencoder before training, one trained on activations whose coordinates are "
-        "permuted over rows, and principal components recover next to none of the known directions.",
+        "The controls recover next to none of the known directions: random dictionaries, an untrained autoencoder, one "
+        "trained on permuted activations, and principal components.",
         chance,
         "share of known directions",
         at_most=NONE,
     )
     yield Evidence(table, "2.2").claim(
         "features_are_of_the_right_head",
-        "A recovered feature reads mostly from its own head (0.8 or more by the paper's attribution).",
+        "A recovered feature reads mostly from the head that writes its direction (0.8 or more, by the paper's "
+        "attribution).",
         sae(table, "right_head"),
         "share of recovered features",
         at_least=FOUND,
@@ -72,8 +73,8 @@ def about_known_prefixes(table: DataFrame) -> Iterator[Claim]:
     reach = long.other.astype(int) >= long.step
     yield Evidence(table, "control (ours)").claim(
         "known_prefixes_told",
-        "In another hand-set layer the head of order n has a score of 1 after prefixes of n tokens or more, and of 0 "
-        "after shorter ones.",
+        "In another hand-set layer, a head that needs n matching tokens has a score of 1 after prefixes of n tokens or "
+        "more, and of 0 after shorter ones.",
         long[reach].set_index("run").value,
         "score where the prefix is long enough",
         equals=1,
@@ -99,8 +100,8 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "toy_features_explain_more_than_components",
-        "In small models that copy, features explain more of the variance than as many principal components as "
-        "features are active at once.",
+        "In small models that copy, the active features explain more of the variance than the same number of principal "
+        "components.",
         sae(copying, "explained") - sae(copying, "explained_by_components"),
         "share of variance gained",
         above=0,
@@ -112,7 +113,8 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     """One layer of a language model, on text that the autoencoder has not seen."""
     yield Evidence(table, "3", source="paper").claim(
         "loss_recovered",
-        "The autoencoder recovers more than 80 % of the loss that the layer's attention is worth (95 %, lower end).",
+        "The autoencoder recovers more than 80 % of the loss that the layer's attention is worth (by the lower end of "
+        "the 95 % interval).",
         of(table, "recovered", "features", "low"),
         "lower end of the loss recovered",
         number=of(table, "recovered", "features").mean(),
@@ -127,7 +129,7 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "3").claim(
         "few_dead_features",
-        "At most a tenth of the features are dead: active in none of the training vectors.",
+        "At most a tenth of the features are dead, that is, active in none of the training vectors.",
         sae(table, "dead"),
         "share of features",
         at_most=FEW,
@@ -140,8 +142,8 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     ):
         yield Evidence(table, "control (ours)").claim(
             id,
-            f"With the autoencoder's reconstruction in the layer's place the loss is lower than with {words} (95 %, "
-            "lower end).",
+            f"With the autoencoder's reconstruction in the layer's place the loss is lower than with {words} (by the "
+            "lower end of the 95 % interval).",
             of(table, "beyond", name, "low"),
             "lower end of nats per token",
             above=0,
@@ -163,31 +165,32 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "4.3")
     yield evidence.claim(
         "some_want_long_prefixes",
-        "Some induction heads have less than half of their score after a prefix of one token: on sequences by which "
-        "they were not chosen, the whole 95 % interval is below a half.",
+        "Some induction heads have less than half of their score after a prefix of one token (with the whole 95 % "
+        "interval, on sequences that were not used to choose them).",
         per_run(table, kind_ends(table, "long", "ratio", "high") < HALF),
         "number of long-prefix heads",
         at_least=1,
     )
     yield evidence.claim(
         "others_do_not",
-        "Other induction heads have more than half of their score after a prefix of one token, by the same rule.",
+        "Other induction heads have more than half of their score after a prefix of one token (with the whole 95 % "
+        "interval, on sequences that were not used to choose them).",
         per_run(table, kind_ends(table, "short", "ratio", "low") > HALF),
         "number of short-prefix heads",
         at_least=1,
     )
     yield evidence.claim(
         "the_kinds_differ",
-        "Short- and long-prefix induction heads keep different shares of their score after one token (95 %, lower end "
-        "of the difference).",
+        "After a prefix of one token, short-prefix induction heads keep a larger share of their score than long-prefix "
+        "induction heads do (by the lower end of the 95 % interval).",
         of(table, "differ", "differ", "low"),
         "lower end of the difference",
         above=0,
     )
     yield evidence.claim(
         "direct_effects_differ",
-        "Short- and long-prefix induction heads keep different shares of their direct effect on the right token's "
-        "logit after one token.",
+        "After a prefix of one token, short-prefix induction heads keep a larger share of their direct effect on the "
+        "right token's logit than long-prefix induction heads do.",
         of(table, "differ", "direct_differ", "low"),
         "lower end of the difference",
         above=0,
@@ -208,8 +211,8 @@ def about_order(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "control (ours)").claim(
         "none_where_lengths_are_shuffled",
-        "With prefix lengths shuffled within each sequence no head is a long-prefix head, in any of ten draws; and at "
-        "initial weights there is no induction head of either kind.",
+        "Control: with prefix lengths shuffled within each sequence no head is a long-prefix head, and at initial "
+        "weights no head is an induction head.",
         [*of(table, "shuffled"), *of(idle, "chosen")],
         "number of heads",
         equals=0,
@@ -226,15 +229,16 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
     ):
         yield evidence.claim(
             id,
-            f"Cutting the highest {words} than the worst of ten random sets of as many other heads (95 %, lower end).",
+            f"Cutting the highest {words} than cutting the worst of ten random sets of as many other heads (by the "
+            "lower end of the 95 % interval).",
             of(table, "beyond", kind, "low", other=p),
             "lower end of nats",
             above=0,
         )
     yield evidence.claim(
         "long_ones_gain_with_length",
-        "From a prefix of one token to one of nine, the share of the prefix's gain that is due to long-prefix heads "
-        "grows more than that due to short-prefix heads (95 %, lower end).",
+        "From prefixes of one token to prefixes of nine, the share of the gain that long-prefix heads carry grows more "
+        "than the share that short-prefix heads carry (by the lower end of the 95 % interval).",
         of(table, "differ", "interaction", "low"),
         "lower end of the difference of parts",
         above=0,

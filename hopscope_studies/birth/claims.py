@@ -73,9 +73,9 @@ def about_depth(told: Quantities) -> Iterator[Claim]:
 
 #: The models whose memories are judged by their order: the claim, and the setting in words.
 ORDERS = {
-    "published": ("memories_in_order", "the most frequent characters; the published width, length, rate and steps"),
-    "basic": ("memories_in_order_small", "the most frequent characters; half the width and length, a higher rate"),
-    "basic drawn": ("memories_in_order_drawn", "drawn anew for each sequence; half the width and length"),
+    "published": ("memories_in_order", "with the published width, length, rate and steps"),
+    "basic": ("memories_in_order_small", "with half the published width and length and a higher rate"),
+    "basic drawn": ("memories_in_order_drawn", "with triggers drawn anew for each sequence"),
 }
 
 
@@ -92,8 +92,7 @@ def about_order(told: Quantities) -> Iterator[Claim]:
         o2, k2, k1 = (reached(told, model, memory, halfway(items)) for memory, items in probes.items())
         yield told.claim(
             name,
-            f"If all are trained at once, memories form in the order W_O², W_K², W_K¹ (medians {o2.median():.0f}, "
-            f"{k2.median():.0f}, {k1.median():.0f}; W_O² before W_K¹ in {(o2 < k1).mean():.0%}; triggers: {words}).",
+            f"Memories that are trained at once form in the order W_O², W_K², W_K¹ ({words}).",
             (o2 < k2) & (k2 < k1),
             f"runs in which recalls, corrected for chance, reach {HALF} in this order",
             (model,),
@@ -108,19 +107,22 @@ def about_published(told: Quantities) -> Iterator[Claim]:
     """The order with as many candidates for W_K2 as for W_O2; and the part of it that holds."""
     probes = {"W_O2": CHARACTERS, "W_K2 of all": CHARACTERS, "W_K1 first": PLACES}
     o2, k2, k1 = (reached(told, "published", memory, halfway(items)) for memory, items in probes.items())
-    words = f"medians {o2.median():.0f}, {k2.median():.0f}, {k1.median():.0f}"
     for name, sentence, found in (
         (
             "memories_in_order_of_all",
             "Memories form in the order W_O², W_K², W_K¹ also if W_K² must tell a trigger from all other characters, "
-            "not only from the four other triggers",
+            "not only from the four other triggers.",
             (o2 < k2) & (k2 < k1),
         ),
-        ("second_layer_first", "Memories form from the top down: both of layer 2 before W_K¹", (o2 < k1) & (k2 < k1)),
+        (
+            "second_layer_first",
+            "Both memories of layer 2 (W_O² and W_K²) form before that of layer 1 (W_K¹).",
+            (o2 < k1) & (k2 < k1),
+        ),
     ):
         yield told.claim(
             name,
-            f"{sentence} ({words}).",
+            sentence,
             found,
             f"runs in which recalls, corrected for chance, reach {HALF} in this order",
             ("published",),
@@ -140,9 +142,8 @@ def about_bigrams(told: Quantities) -> Claim:
     bigram, context = (Series(found[name], dtype=float) for name in names)
     return told.claim(
         "bigrams_before_context",
-        "Global bigrams are learnt before outputs in context: the loss of bigrams is half-way from "
-        f"ln {CHARACTERS} to its lowest value after {bigram.median():.0f} steps, the loss in context half-way to 0 "
-        f"after {context.fillna(math.inf).median():.0f} (medians; all characters asked, with a linear layer W_F).",
+        "Global bigrams are learnt before outputs in context: the loss of bigrams is half-way to its lowest value "
+        "before the loss in context is half-way to 0.",
         context.fillna(math.inf) - bigram,
         "number of steps by which bigrams are first",
         ("basic all",),
@@ -167,20 +168,20 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
             SOLVED,
             tight,
             "With all memories trained at once, the basic model learns sooner than in stages from the top down, even "
-            f"if each stage counts only until its memory's recall is {HALF}",
+            f"if each stage counts only until its memory's recall is {HALF}.",
         ),
         (
             "first_memory_is_faster_jointly",
             "W_O2",
             HALF,
             first,
-            "Even W_O² is learnt sooner together with the other memories than alone in its stage",
+            "Even W_O² is learnt sooner together with the other memories than alone in its stage.",
         ),
     ):
         joint = reached(told, "basic", quantity, level)
         yield told.claim(
             name,
-            f"{sentence} (medians {joint.median():.0f} and {staged.median():.0f} steps).",
+            sentence,
             (staged / joint).dropna(),
             f"ratio of steps until {quantity} is {level}, staged to joint",
             ("basic",),
@@ -191,14 +192,13 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
 def about_steps(told: Quantities) -> Iterator[Claim]:
     """One gradient step each: in the simplified setup, and with the whole gradients."""
     for model, name, words in (
-        ("three steps", "three_steps_suffice", "each matrix moved in its memory's block"),
-        ("three whole steps", "three_whole_steps", "whole gradients"),
+        ("three steps", "three_steps_suffice", "if each matrix moves only in its memory's block"),
+        ("three whole steps", "three_whole_steps", "if each matrix moves as a whole"),
     ):
         recalled, accuracy = [told.of(model, memory) for memory in TRAINED], told.of(model, "accuracy")
-        words += f"; recalls {', '.join(f'{r.mean():.2f}' for r in recalled)}, accuracy {accuracy.mean():.2f}"
         yield told.claim(
             name,
-            f"One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn suffices ({words}).",
+            f"One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn suffices {words}.",
             DataFrame(recalled).min(),
             "recall of the three memories",
             (model,),

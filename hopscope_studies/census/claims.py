@@ -11,7 +11,12 @@ from hopscope.experiments.circuit_tables import NONE
 from hopscope.experiments.judging import Claim, Evidence, significant
 from hopscope_studies.census.entropy import Explained, explained
 
-FACTORS = {"order": "order of facts", "layers": "depth", "rate": "learning rate", "weights": "initial weights"}
+FACTORS = {
+    "order": "order of facts",
+    "layers": "number of layers",
+    "rate": "learning rate",
+    "weights": "initial weights",
+}
 #: Hops whose classes are explained: only D = 2 has every factor.
 EXPLAINED = 2
 
@@ -33,7 +38,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     untrained = table[table.trained == 0]
     yield Evidence(untrained, "beyond (8)", among=table).claim(
         "untrained_models_have_none",
-        "Control: no model in the census has a circuit at initialisation, with its prior alone.",
+        "Control: no model in the census has a circuit at its initial weights, which include the prior.",
         untrained.wiring != "",
         "models with a circuit",
         equals=0,
@@ -49,9 +54,8 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
     solved = grown[grown.verdict != "unsolved"]
     yield Evidence(solved, "appendix E", among=table).claim(
         "paths_suffice_by_hand",
-        "In at least nine in ten models that solve their chain of hops, the paths found suffice with attention "
-        f"patterns set by hand, as in the paper's test ({len(circuits)} of {len(solved)}; "
-        f"{len(grown) - len(solved)} more have not solved it).",
+        "In at least nine in ten models that solve their task, the paths found suffice with attention patterns set by "
+        f"hand, as in the paper's test ({len(circuits)} of {len(solved)}).",
         solved.wiring != "",
         "models whose paths suffice",
         at_least=0.9,
@@ -59,8 +63,8 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "circuits_pass_live",
-        "At least nine in ten circuits that suffice by hand also pass our tests on live attention, with all other "
-        f"attention set to its null pattern ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
+        "At least nine in ten circuits that suffice by hand also suffice live, with the attention that the model "
+        f"computes on their paths ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
         circuits.verdict == "circuit",
         "circuits that pass live",
         at_least=0.9,
@@ -83,8 +87,8 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     pairs = pairs_of_seeds(circuits)
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
-        "Two models that differ in their seed alone mostly have circuits of the same class, that is, equal but for "
-        f"idle layers and exchanged heads ({sum(pairs)} of {len(pairs)} pairs).",
+        "Two models that differ in their seed alone mostly have circuits of the same class "
+        f"({sum(pairs)} of {len(pairs)} pairs).",
         pairs,
         "pairs of one class",
         above=0.5,
@@ -94,8 +98,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     common = set(two.wiring.value_counts().index[:3])
     yield Evidence(two, "beyond (8)", among=table).claim(
         "three_classes_are_half",
-        "The three most common classes hold half of all circuits that the census finds for two hops "
-        f"({two.wiring.nunique()} classes, {len(two)} circuits).",
+        f"For two hops, the three most common of {two.wiring.nunique()} classes hold at least half of all circuits.",
         two.wiring.isin(common),
         "circuits of one of these classes",
         at_least=0.5,
@@ -103,8 +106,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(circuits, "8.2 (ii)", among=table).claim(
         "heads_to_spare",
-        "Most circuits in the census use more heads than the exact optimum, as the paper found (four where three "
-        "would do).",
+        "Most circuits in the census use more heads than the fewest that would suffice, as in the paper.",
         circuits.heads > circuits.fewest,
         "circuits with more heads",
         above=0.5,
@@ -129,7 +131,7 @@ def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
     found = explained_by(factor, circuits)
     return Evidence(circuits, "beyond (8)", among=table).claim(
         f"{factor}_decides",
-        f"All else equal, the class of a circuit for D = {EXPLAINED} hops depends on the {FACTORS[factor]}.",
+        f"All else being equal, the class of a circuit for two hops depends on the {FACTORS[factor]}.",
         found.share if found else float("nan"),
         also=[significant("the share explained, adjusted for chance, > 0", found.chance, found.contrary)]
         if found

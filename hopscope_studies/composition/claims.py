@@ -32,7 +32,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     starts = curves[(curves.step == 0) & (curves.pool == 0)]
     yield Evidence(starts, "control").claim(
         "untrained_knows_nothing",
-        "Before training, errors out of distribution are those of guessing (control).",
+        "Control: before training, errors out of distribution are those of guessing.",
         starts.ood_error,
         "error out of distribution",
         above=0.9,
@@ -88,9 +88,8 @@ def movement_claims(curves: DataFrame) -> Iterator[Claim]:
         difference = gaps(curves, name)
         yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
             id,
-            f"While the error out of distribution falls, {words} rises: both are halfway at the same time, within "
-            f"{TOGETHER:.0%} of training, in the {len(difference)} runs that succeed (paper: simultaneous; the number "
-            f"is the median of the distances, the median lead or lag being {difference.median():+.3f}).",
+            f"As the error out of distribution falls, {words} rises: both are halfway at the same time, within "
+            f"{TOGETHER:.0%} of training, in runs that succeed (paper: simultaneous).",
             difference.abs(),
             "distance in shares of training",
             at_most=TOGETHER,
@@ -102,18 +101,16 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
     """Whether the two heads share a subspace, and whether it matters."""
     yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "weights_match",
-        "W_QK of layer 1 times W_OV of layer 0 is large on its diagonal: its score is above that of every W_OV with "
-        "its directions shuffled (the number is the lowest distance; the score itself is "
-        f"{ends.diagonal.min():.2f} to {ends.diagonal.max():.2f}, shuffled at most {ends.shuffled.max():.2f}).",
+        "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: its diagonal score is above that "
+        "with the directions of W_OV shuffled.",
         ends.diagonal - ends.shuffled,
         "score above the highest shuffled one",
         above=0,
     )
     yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "subspaces_match",
-        "The directions that W_QK reads at keys are those in which W_OV writes: cosines of the principal angles, "
-        f"against those of random subspaces, {ends.random_match.mean():.2f} (root mean squares; ours are "
-        f"{words_of(ends.match)}).",
+        "The directions that W_QK reads at keys are those in which W_OV writes: the cosines of their principal angles "
+        "are above those of random subspaces.",
         ends.match - ends.random_match,
         "cosine above that of random subspaces",
         above=0.1,
@@ -128,22 +125,16 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
             "Projecting the shared directions out of what layer 0 writes breaks copying",
             1,
         ),
-        ("bridge_is_enough", "only", "Keeping only the shared directions spares copying", -1),
+        ("bridge_is_enough", "only", "Keeping only the shared directions leaves copying intact", -1),
     ):
         part = rows[rows.projection == name]
         yield Evidence(part, "sections 3 and 4", among=projected).claim(
             id,
-            f"{sentence}; doing the same with random directions does not (rank {rank:g}; errors out of distribution "
-            f"with the shared ones {words_of(part.shared_error)}, with random ones {words_of(part.random_error)}).",
+            f"{sentence}; doing the same with random directions does not ({rank:g} directions).",
             sign * (part.shared_error - part.random_error),
             "difference of the errors",
             above=0.2,
         )
-
-
-def words_of(errors: Series) -> str:
-    """Mean and range."""
-    return f"{errors.mean():.2f} [{errors.min():.2f}, {errors.max():.2f}]" if len(errors) else "unknown"
 
 
 def pool_claims(ends: DataFrame) -> Iterator[Claim]:
@@ -152,9 +143,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
     yield Evidence(small, "code, run.sh").claim(
         "small_pools_are_memorised",
-        f"With {pools.pool.min()} segments in all, models memorise them: in distribution the error is "
-        f"{words_of(small.id_error)}, and in the first copy, where nothing can be copied yet, "
-        f"{words_of(small.known_error)}. Out of distribution these models fail.",
+        f"With {pools.pool.min()} segments in all, models memorise these segments and fail out of distribution.",
         small.ood_error,
         "final error out of distribution",
         above=FAILS,
@@ -162,7 +151,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(large, "code, run.sh").claim(
         "large_pools_are_not",
-        f"With {pools.pool.max()} segments models copy: the error is low also out of distribution.",
+        f"With {pools.pool.max()} segments in all, models copy: the error is low out of distribution, too.",
         large.ood_error,
         "final error out of distribution",
         below=SUCCEEDS,
@@ -170,9 +159,8 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     critical = critical_pools(pools)
     yield Evidence(pools, "code, run.sh").claim(
         "critical_pool",
-        "Between small and large pools there is a critical one, at which the error out of distribution, interpolated "
-        "over the pool's logarithm, falls below one half (paper: between 740 and 750 segments of 10 to 19 tokens; the "
-        "number is the geometric mean over seeds).",
+        "Between small and large pools of segments there is a critical size, at which the error out of distribution "
+        "falls below one half (paper: between 740 and 750 segments).",
         critical,
         "critical pool",
         n=len(critical),

@@ -13,11 +13,6 @@ from hopscope_studies.episodic_memory.fit import NEAR
 CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
 COPIES = 0.2  # attention at lag +1 above which a head counts as copying (ours)
 CONTIGUOUS = 2.0  # contiguity above which answers count as contiguous (ours); 1 is even recall
-NEEDED = "serial recall needs induction heads"  # Mistry et al.; below, Ji-An et al.
-ABLATED = (
-    f"{NEEDED}; without its CMR-like heads GPT-2 small's in-context learning score goes from -.323 to 1.004, without "
-    "as many others to -.168"
-)
 TOGETHER = 0.8  # rank correlation over checkpoints above which two measures count as rising together (ours)
 
 
@@ -33,18 +28,17 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
     yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
-        "With β_rec = 1 and γ = 0 the simulated probability of lag d is proportional to (1 − β_enc)^(d−1) (control).",
+        "Control: with β_rec = 1 and γ = 0 the simulated probability of lag d is proportional to (1 − β_enc)^(d−1).",
         checked.furthest,
         "greatest distance of a share",
         n=len(checked),
         below=0.02,
     )
     shares = pandas.concat([chance["even near"], chance["exponential near"]])
-    strict = pandas.concat([chance["even like recall"], chance["exponential like recall"]])
     yield Evidence(chance, "control").claim(
         "random_curves_are_near",
-        "A few per cent of random curves are CMR-like by the paper's criterion (on the authors' released grid 2 to "
-        f"6 %). With β_rec above 0.5 and a preference for lag +1 over 0 required as well, {strict.max():.1%} are.",
+        "Control: a few per cent of random curves are CMR-like by the paper's criterion (on the authors' grid 2 to 6 "
+        "%).",
         shares,
         f"share of random curves at a distance below {NEAR}",
         within=between(0.01, 0.1),
@@ -69,10 +63,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     liked = best.like_recall.astype(float)
     yield Evidence(best, CMR, source="paper", among=ends).claim(
         "copying_heads_recall",
-        f"Heads that attend to what followed their token (above {COPIES:g}; there are {len(best)}) are near a model of "
-        "recall that prefers lag +1 and retrieves the item's own context (paper: induction heads are CMR-like; the "
-        f"distance of pure attention at +1 is 0; {liked.mean():.0%} are like recall, with fitted β_rec "
-        f"{words_of(best.recall)} and β_enc {words_of(best.encoding)}).",
+        f"Every head that copies, with an attention above {COPIES:g} at lag +1, is CMR-like, and also meets our "
+        "stricter criterion of being like recall (paper: induction heads are CMR-like).",
         best.distance,
         "CMR distance",
         below=NEAR,
@@ -80,7 +72,7 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(ends, CMR).claim(
         "every_model_has_one",
-        "Every model that copies has a head that is near a model of recall.",
+        "Every model that copies has a head that attends to what followed its token and is near a model of recall.",
         [float(run in set(best.run)) for run in ends.run.unique()],
         "models with a head that attends to what followed its token",
         of="share of",
@@ -89,8 +81,7 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
     yield Evidence(others, CMR, among=ends).claim(
         "other_heads_do_not",
-        f"The {len(others)} heads that do not copy, in {others.run.nunique()} models, are CMR-like no more often than "
-        f"random curves, of which {floor:.1%} are.",
+        "Heads that do not copy are CMR-like no more often than random curves are.",
         others.near.astype(float),
         "heads that are CMR-like",
         n=len(others),
@@ -107,7 +98,7 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
     change = (best.set_index(keys).distance - starts).dropna()
     return Evidence(best, CMR, among=ends).claim(
         "distance_falls",
-        "The copying heads' CMR distance falls in training (paper: it falls in Pythia, too; the number is the median).",
+        "The CMR distance of every copying head falls in training (paper: it falls in Pythia, too).",
         change,
         "change of the CMR distance",
         below=0,
@@ -115,25 +106,20 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
     )
 
 
-def words_of(values: Series) -> str:
-    """Their range."""
-    return f"{values.min():g} to {values.max():g}"
-
-
 def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """Contiguity of answers, when it rises, and which heads it needs."""
     ends = last(answered)
     yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers go to what followed it: recall (CRP) at lag +1 over the mean at lags 2 to "
-        "5 on either side (1: recall is even).",
+        "After a token of the list, answers mostly go to what followed it (contiguity: recall at lag +1 over the mean "
+        "at lags 2 to 5 on either side).",
         ends.contiguity,
         "contiguity",
         above=CONTIGUOUS,
     )
     yield Evidence(ends, EMERGENCE).claim(
         "answers_lean_forward",
-        "Answers go forward rather than back in the list: recall (CRP) at lag +1 minus that at −1.",
+        "Answers go forward rather than back in the list (asymmetry: recall at lag +1 minus recall at lag −1).",
         ends.asymmetry,
         "asymmetry",
         above=0,
@@ -141,7 +127,8 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     together = {run: part.forward.rank().corr(part.contiguity.rank()) for run, part in answered.groupby("run")}
     yield Evidence(answered, EMERGENCE).claim(
         "contiguity_comes_with_induction",
-        "Over training contiguity rises with attention to what followed the token: rank correlation over checkpoints.",
+        "Over training, contiguity rises together with attention to what followed the token (rank correlation over "
+        "checkpoints).",
         Series(together, dtype=float),
         "rank correlation",
         above=TOGETHER,
@@ -151,7 +138,7 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     starts = answered[answered.step == 0]
     yield Evidence(starts, "control").claim(
         "untrained_is_flat",
-        "Before training recall is even (control).",
+        "Control: before training recall is even.",
         starts.contiguity,
         "contiguity",
         within=between(0.8, 1.25),
@@ -161,16 +148,21 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """What is left of contiguity without all copying heads, and without one of several."""
     whole = ends.set_index("run").contiguity - 1
-    for id, which, sentence, paper, needed in (
-        ("contiguity_needs_the_heads", "all", "Without the copying heads contiguity is gone", ABLATED, True),
-        ("one_of_several_is_spared", "one", "Without one of several copying heads contiguity persists", NEEDED, False),
+    for id, which, sentence, needed in (
+        (
+            "contiguity_needs_the_heads",
+            "all",
+            "Without the copying heads contiguity is gone (paper: serial recall needs induction heads).",
+            True,
+        ),
+        ("one_of_several_is_spared", "one", "Without one of several copying heads most contiguity is left.", False),
     ):
         part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
         limit: Limit = {"of": "median", "below": 0.1} if needed else {"of": "median", "above": 0.5}
         yield Evidence(part, EMERGENCE, among=ends).claim(
             id,
-            f"{sentence} (paper: {paper}; the number is the share of contiguity − 1 left).",
+            sentence,
             left,
             "share of contiguity left",
             **limit,

@@ -65,7 +65,7 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
     yield Evidence(start, PHASES, source="ln(R D), exact but for the start's 1e-5").claim(
         "starts_at_chance",
-        f"Training starts at ln(R D) = {chance:.3f}: all answers are equally likely.",
+        f"Training starts at a loss of ln(R D) = {chance:.3f}, that of all answers being equally likely.",
         start.loss,
         "loss at step 0",
         within=around(chance, 1e-3),
@@ -73,7 +73,8 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     yield from order_of_phases(found)
     yield Evidence(end, PHASES, source="").claim(
         "ends_solved",
-        f"By step {end.step.max():.0f} the loss is below 0.01 and every answer right: gradient descent converges.",
+        f"By step {end.step.max():.0f} gradient descent has converged: the loss is below 0.01 and every answer is "
+        "right.",
         end.loss,
         "loss",
         number="mean",
@@ -90,18 +91,16 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     lasting = halves["last"] - halves["first"]
     yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of a guess's loss").claim(
         "three_phases",
-        "Three phases follow each other, found from the two partial losses: nothing known; the relation known and the "
-        "subject ignored; all known (the number is the second's steps; all seeds have the same facts and start).",
+        "Three phases follow each other in every run: nothing is known; the relation is known and the subject ignored "
+        "(the hallucination phase); all is known.",
         lasting,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],
     )
     plateau, middle = lasts["nothing known"], lasts["hallucination"]
-    listed = f"{plateau.mean():.0f} and {middle.mean():.0f}" if middle.notna().any() else "no such steps"
     yield Evidence(halves, PHASES, source="reference run").claim(
         "when_phases_change",
-        f"The first plateau lasts until about step 1,700, the hallucination phase until about 3,900 (ours: {listed}; "
-        "number: the ratio of the two).",
+        "The first plateau lasts until about step 1,700, and the hallucination phase until about step 3,900.",
         middle / plateau,
         also=[
             bound(f"ratio of the last step {of} to {step:,}", steps / step, within=around(1, 0.15))
@@ -126,7 +125,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     yield Evidence(middle, PHASES, source="ours; ln D").claim(
         "subject_is_ignored",
         "In the hallucination phase the model ignores the subject: with another subject in the sentence the loss is "
-        f"the same. At the end of training this costs {later.mean():.1f} nats.",
+        "the same, and at the end of training it is far higher.",
         middle["other_subject"] - middle["loss"],
         "mean cost in the phase (nats)",
         within=around(0, 0.1),
@@ -134,7 +133,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(middle, PHASES).claim(
         "answers_from_relation",
-        "In the hallucination phase the model outputs p(a | r): even over the relation's answers.",
+        "In the hallucination phase the model gives every answer of the relation its share, p(a | r).",
         middle["from_relation"],
         "mean KL(p(a | r) ‖ model) in the phase (nats)",
         number="mean",
@@ -163,7 +162,7 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
         middle = found[found["phase"] == "hallucination"]
         yield Evidence(middle, PHASES + "; ours").claim(
             name,
-            f"{sentence} (Number: its steps.)",
+            sentence,
             (middle["last"] - middle["first"]).fillna(0.0),
             "number of steps of a hallucination phase",
             number="mean",
@@ -183,10 +182,8 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
     gaps = numpy.log(PER_PARAMETER * both.parameters / before)
     yield Evidence(longer, CAPACITY).claim(
         "short_training_is_why",
-        "Short training keeps capacities below the published line: "
-        f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half of the gap between the "
-        "logarithms (facts held, before and "
-        f"after: {', '.join(f'{a:.0f} and {b:.0f}' for a, b in zip(before, held, strict=True))}).",
+        f"Short training keeps capacities below the published line: {found.steps.max() / found.steps.min():.0f} times "
+        "as many steps close at least half of the gap to the line (on a logarithmic scale).",
         numpy.log(held / before) / gaps,
         "share of the gap that is closed",
         of="mean",
@@ -203,13 +200,10 @@ def per_parameter(found: DataFrame) -> Claim:
     counted = found.held.fillna(at_most)
     _, exponent = power_law(found.parameters, counted)
     shares = counted / found.parameters
-    by_kind = shares.groupby(found.beta > 0).mean()
-    words = ", ".join(f"{'with' if mlp else 'without'} MLP {share:.3f}" for mlp, share in by_kind.items())
-    words += f"; in {found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted"
     return Evidence(found, CAPACITY, source="paper's line; bounds ours").claim(
         "facts_per_parameter",
-        f"The facts that one layer holds grow as its parameters, about 0.15 for each (fitted exponent {exponent:.2f}; "
-        f"{words}).",
+        "The number of facts that one layer holds grows as the published line, in proportion to parameters (in "
+        f"{found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted).",
         shares,
         "number of facts per parameter",
         of="mean",
@@ -224,8 +218,7 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     enough = bound("the number of seeds", float(seeds), at_least=SEEDS)
     yield Evidence(alone, CAPACITY, source="").claim(
         "attention_alone_suffices",
-        f"Attention alone, with enough heads, recalls all of {int(cells['size'].max() ** 2)} facts (number: the "
-        "highest recall of each seed).",
+        f"Attention alone, with enough heads, recalls all of {int(cells['size'].max() ** 2)} facts.",
         alone.groupby("seed").recall.max(),
         "recall without MLP",
         n=seeds,
@@ -235,11 +228,10 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     most = 2 * cells.attention.max()
     needs = [needed(part, most) for _, part in cells.groupby("seed")]
     changes = [change for need in needs for change in need.diff().dropna()]
-    listed = "; ".join(f"seed {seed}: {worded(need, most)}" for seed, need in enumerate(needs))
     yield Evidence(cells, CAPACITY, source="").claim(
         "mlp_replaces_heads",
-        "Parameters of the MLP replace those of attention: the wider the MLP, the fewer attention needs for the same "
-        f"facts (attention's parameters by MLP width; {listed}).",
+        "Parameters of the MLP replace parameters of attention: the wider the MLP, the fewer attention needs for the "
+        "same facts.",
         [need.iloc[-1] / need.iloc[0] for need in needs],
         "ratio of attention's parameters with the widest MLP to those without",
         n=seeds,
@@ -256,22 +248,16 @@ def needed(cells: DataFrame, most: float) -> Series:
     return passed.groupby(cells.d_mlp).min().fillna(most)
 
 
-def worded(needs: Series, most: float) -> str:
-    """These numbers in words."""
-    return ", ".join(f"m = {m:.0f}: {'none' if need == most else f'{need:.0f}'}" for m, need in needs.items())
-
-
 def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
     """The recall that the widest MLP adds to all but the largest attention, with an interval over seeds."""
     recall = cells.pivot(index=["attention", "seed"], columns="d_mlp", values="recall")
     gains = (recall.iloc[:, -1] - recall.iloc[:, 0]).unstack("seed").dropna()  # attention that every seed has
     each = gains[gains.index < cells.attention.max()].mean()
     margin = student(len(each) - 1) * each.std() / len(each) ** 0.5 if len(each) > 1 else math.nan
-    sizes = " and ".join(f"{size:.0f}" for size in gains.index[:-1])
     return Evidence(cells, CAPACITY).claim(
         "mlp_adds_recall",
-        f"Where attention alone is too small, the widest MLP adds recall (mean over {sizes} parameters of attention; "
-        f"95 % interval of the mean over seeds: {each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
+        "Where attention alone is too small, the widest MLP adds to recall (95 % interval of the mean: "
+        f"{each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
         each,
         "recall added",
         n=len(each),

@@ -46,9 +46,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     final = ends(curves)
     yield Evidence(rows, "section 2").claim(
         "false_demonstrations_mislead",
-        "Shown known classes with permuted labels, the model answers worse than with true ones (the number is the "
-        "accuracy lost; paper: .452 to .389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; ours "
-        f"{final.true.mean():.3f} to {final.permuted.mean():.3f}).",
+        "Shown known classes with permuted labels, the model answers worse than with true ones (paper, GPT-J: accuracy "
+        ".344 instead of .695).",
         final.true - final.permuted,
         "accuracy lost",
         above=0.2,
@@ -56,8 +55,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     share = by_run(table, "critical", "layers") / by_run(table, "critical", "depth")
     yield Evidence(rows, "section 3", source="paper").claim(
         "the_gap_comes_late",
-        "Early layers answer alike in both contexts. The critical layer, after which half of the gap is there, is in "
-        "the second half of the model (paper: after 8 layers of 12, 12 of 24 and 14 of 28).",
+        "The critical layer, after which half of the gap between true and false contexts has appeared, is in the "
+        "second half of the model (paper: so it is in three models).",
         share,
         "share of the layers",
         at_least=0.5,
@@ -65,8 +64,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     best = curves.permuted.groupby("run").max()
     yield Evidence(rows, "section 3").claim(
         "false_labels_overthink",
-        "With false labels the answer is better after some earlier layer than at the end (the number is the accuracy "
-        "lost in between; paper: .484 after layer 16 of GPT-J, .344 at its end; with words of three kinds .91, .08).",
+        "With false labels the answer is better after some earlier layer than at the end (paper, GPT-J: .484 after "
+        "layer 16, .344 at the end).",
         best - final.permuted,
         "accuracy lost",
         at_least=0.1,
@@ -87,10 +86,9 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     spared = by_run(table, "whole", "true") - by_run(table, "without heads", "true")
     yield Evidence(rows, "section 4", source="paper; others and true accuracy ours").claim(
         "false_induction_heads",
-        "Without the two heads that attend most to labels of the query's class (chosen on other sequences) the gap "
-        "shrinks, and by more than without two others; with true labels little is lost (paper: five heads of GPT-J "
-        f"take 39.0 % of the gap away, random heads 4.0 %, and true accuracy falls by .013; ours {ours.mean():.1%}, "
-        f"two others {others.mean():.1%}, and {spared.mean():.3f}).",
+        "Without the two false induction heads, which attend most to labels of the query's class, the gap shrinks more "
+        "than without two others, and answers with true labels are spared (paper: five heads of GPT-J take 39.0 % of "
+        "the gap away).",
         ours,
         "share of the gap taken away",
         at_least=0.3898,
@@ -102,18 +100,17 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     layers = values(table, "trained", "chosen").groupby("run").value.max()
     yield Evidence(rows, "section 4").claim(
         "the_heads_are_late",
-        "The later of the two false induction heads is not before the critical layer (paper: false induction heads "
+        "The later of the two false induction heads is in the critical layer or after it (paper: false induction heads "
         "are in late layers).",
         layers - by_run(table, "critical", "layers"),
         "layers behind the critical one",
         at_least=0,
     )
     parts = {kind: reduction(table, "without heads", kind) for kind in ("half", "random")}
-    told = ", ".join(f"{kind} {part.mean():.1%}" for kind, part in parts.items())
     yield Evidence(rows, "section 4").claim(
         "half_and_random_labels",
-        "The false induction heads, chosen with permuted labels, also carry some of the gap if half of the labels "
-        f"are permuted, or random (paper: 15.1 % and 31.5 %; ours {told}).",
+        "The false induction heads, chosen with permuted labels, also carry some of the gap if half of the labels are "
+        "permuted, or if labels are random (paper: 15.1 % and 31.5 % of it).",
         pandas.concat(list(parts.values())),
         "share of the gap taken away",
         above=0,
@@ -126,9 +123,8 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
     yield Evidence(rows, "section 4", source="paper").claim(
         "late_attention_not_mlps",
-        "With permuted labels, ablating late attention (of the critical layer and later ones) raises accuracy above "
-        "that of the intact model and of one with late MLPs ablated (paper, GPT-J: .374 intact, .476 without late "
-        f"attention, .380 without late MLPs; ours {final.mean():.3f}, {attention.mean():.3f} and {mlps.mean():.3f}).",
+        "With permuted labels, ablating attention from the critical layer on raises accuracy above that of the intact "
+        "model, and above that without MLPs from this layer on (paper, GPT-J: so it is).",
         attention - mlps,
         "accuracy above that without MLPs",
         above=0,
@@ -141,14 +137,15 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     both = pandas.concat([by_run(table, "accuracy", name) for name in ("IC", "IW")])
     yield Evidence(rows, "control").claim(
         "knows_both",
-        "Control: new classes are answered by the context, known ones without it.",
+        "Control: models answer new classes from the context, and known classes without it.",
         both,
         "accuracy",
         above=0.8,
     )
     yield Evidence(rows, "control").claim(
         "patterns_of_others_a_guess",
-        "Control: with attention as in another sequence, new classes are guessed among the two labels of the context.",
+        "Control: with attention patterns taken from another sequence, a model only guesses which of the context's two "
+        "labels a new class has.",
         by_run(table, "patterns of others", "IC"),
         "accuracy",
         below=0.65,
@@ -164,7 +161,7 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     absent = by_run(table, "absent", "true") - by_run(table, "absent", "permuted")
     yield Evidence(rows, "control").claim(
         "contexts_of_other_classes",
-        "Control: false labels of other classes alone do no harm.",
+        "Control: if the context shows only other classes, false labels do no harm.",
         absent,
         "accuracy lost",
         below=0.1,

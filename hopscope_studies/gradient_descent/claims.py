@@ -41,7 +41,7 @@ def constructed(table: DataFrame) -> Claim:
     return alike(
         of(table, "constructed"),
         "constructed_is_descent",
-        "Positive control: the layer whose weights are written by hand gives the answers of a step of gradient descent "
+        "Positive control: a layer with hand-set weights gives the answers of a step of gradient descent that is "
         "computed without attention (proposition 1).",
         "greatest difference of any answer over the mean size of answers",
         "2, proposition 1",
@@ -54,8 +54,7 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss"),
         "one_layer_reaches_the_best_step",
-        "A trained layer has the loss of one step of gradient descent at its best rate (paper: the curves coincide; in "
-        "closed form .2062, where predicting 0 costs .4167).",
+        "A trained layer has the loss of one step of gradient descent at the best rate (paper: the curves coincide).",
         "loss over that of descent on the same sequences",
         within=around(1.0, 0.02),
     )
@@ -70,8 +69,8 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "cosine of sensitivities")
     yield Evidence(rows, FIGURE_2).claim(
         "sensitivities_point_alike",
-        "A trained layer's answers change with the query's x in the same direction as descent's (paper: the cosine of "
-        "sensitivities rises to about 1).",
+        "If the query's x changes, a trained layer's answers change in the same direction as descent's (paper: the "
+        "cosine of sensitivities rises to about 1).",
         rows.model,
         "mean cosine of sensitivities",
         at_least=0.99,
@@ -79,7 +78,7 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "distance of sensitivities"),
         "sensitivities_are_alike",
-        "A trained layer's answers change with the query's x by as much as descent's (paper: the L2 distance of "
+        "If the query's x changes, a trained layer's answers change by as much as descent's (paper: the L2 distance of "
         "sensitivities falls to about 0).",
         "mean distance of sensitivities over descent's mean length",
         at_most=0.1,
@@ -87,7 +86,8 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss of interpolated weights"),
         "interpolated_weights_do_as_well",
-        "A layer with the mean of trained and constructed weights does as well as either (paper: the same loss).",
+        "A layer whose weights are the mean of trained and hand-set weights does as well as either (paper: the same "
+        "loss).",
         "loss of the mean over that of descent",
         within=around(1.0, 0.02),
     )
@@ -99,24 +99,24 @@ def elsewhere(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         rows[rows["at"] <= 1.5],
         "other_inputs",
-        "On inputs from half to one and a half times the size of those in training, a trained layer has descent's loss "
-        "(paper: the curves coincide).",
+        "On inputs of half to one and a half times the training size, a trained layer has descent's loss (paper: the "
+        "curves coincide).",
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
     yield alike(
         rows[rows["at"] == 2],
         "far_inputs",
-        "On inputs of twice the size a trained layer still has descent's loss, though both are worse than predicting 0 "
-        "(paper: the curves coincide).",
+        "On inputs of twice the training size, a trained layer still has descent's loss, though both are worse than "
+        "predicting 0 (paper: the curves coincide).",
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
     yield alike(
         of(table, "loss by weight scale"),
         "other_weights",
-        "With weights to be found from half to five times the size of those in training, a trained layer has descent's "
-        "loss (paper: the curves coincide).",
+        "If the weights w to be found have half to five times the training size, a trained layer has descent's loss "
+        "(paper: the curves coincide).",
         "loss over that of descent",
         within=around(1.0, 0.1),
     )
@@ -128,7 +128,7 @@ def repeated(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss repeated"),
         "repeated_it_descends",
-        "Applied to its own tokens up to ten times, damped by 0.75, a trained layer has the loss of repeated descent.",
+        "Applied to its own output up to ten times, damped by 0.75, a trained layer has the loss of repeated descent.",
         "loss over that of descent after as many steps",
         number="median",
         within=around(1.0, 0.1),
@@ -137,7 +137,8 @@ def repeated(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss repeated on y alone"),
         "repeated_on_y_alone_it_descends",
-        "Applied up to ten times with only y rewritten, as in descent, a trained layer has repeated descent's loss.",
+        "Applied to its own output up to ten times, with only y rewritten, a trained layer has the loss of repeated "
+        "descent.",
         "loss over that of descent after as many steps",
         within=around(1.0, 0.1),
         section="4, figure 4",
@@ -157,8 +158,8 @@ def several(table: DataFrame) -> Iterator[Claim]:
     yield alike(
         of(table, "loss against GD++", "two layers, looped"),
         "looped_is_gd_plus_plus",
-        "Two layers that share their weights have the loss of two steps of GD++ at the best common rates (paper: the "
-        "curves coincide).",
+        "Two layers with shared weights have the loss of two steps of GD++ at the best common rates (paper: the curves "
+        "coincide).",
         "loss over that of GD++",
         within=around(1.0, 0.05),
         section="4, figure 4",
@@ -178,7 +179,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     rows = of(table, "cosine of sensitivities", "untrained")
     yield Evidence(rows, "ours").claim(
         "untrained_is_no_descent",
-        "Control: the answers of an untrained layer do not change with the query's x in descent's direction.",
+        "Control: if the query's x changes, an untrained layer's answers do not change in descent's direction.",
         rows.model,
         "mean cosine of sensitivities",
         within=between(-0.3, 0.3),

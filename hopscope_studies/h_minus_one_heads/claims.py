@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.values import span
 
 HEADS = 4  # of a layer, at `cpu`
 UNEVEN = 0.9  # share of ln h below which gates count as uneven (ours)
@@ -43,8 +42,8 @@ def by_hand_claim(rows: DataFrame) -> Claim:
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
     return Evidence(rows, "control", source="exact").claim(
         "measures_know_gates_made_by_hand",
-        "Control: the measures find hand-set gates that leave out one head for each kind to be certain, to tell kinds "
-        "apart and to cost nothing, and find none of this in even gates.",
+        "Control: the measures recognise hand-set gates that leave out one head for each kind of sequence, and even "
+        "gates, which tell nothing about the kind.",
         [*(1 - hand.auc), *(1 - hand.apart), *hand.entropy, *hand.cost_least.abs()],
         "departure from what is known",
         below=1e-3,
@@ -64,7 +63,7 @@ def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
     return Evidence(block, section, among=ends).claim(
         f"in_turn_beats_{rival}",
         f"Trained in turn, the mixture of h − 1 heads reaches a lower loss on fresh sequences than {words}, by more "
-        f"than the rival's standard deviation over seeds ({span(block.loss, 3)} nats against {span(other.loss, 3)}).",
+        "than the rival's standard deviation over seeds.",
         saved,
         "nats saved",
         above=spread,
@@ -76,17 +75,15 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Whether gates are uneven, depend on the kind, and leave out the heads that matter least."""
     yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_are_uneven",
-        "Trained in turn, the mixture of h − 1 heads has uneven gates: in some layer their entropy is clearly below "
-        "ln h.",
+        "Trained in turn, the mixture of h − 1 heads has uneven gates: in some layer their entropy is well below ln h, "
+        "that of even gates.",
         block.entropy / math.log(HEADS),
         "entropy in shares of ln h",
         below=UNEVEN,
     )
     yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_tell_kinds_apart",
-        "The gates of the mixture of h − 1 heads depend on the kind of sequence, and more than before training (mean "
-        f"gates of the kinds are {span(block['apart'], 3)} apart, before training {span(block.start_apart, 3)}; before "
-        f"training the area is {span(block.start_auc, 3)}).",
+        "The gates of the mixture of h − 1 heads depend on the kind of sequence, and more so than before training.",
         block.auc,
         "area by which a gate tells the kind",
         above=TOLD,
@@ -95,7 +92,7 @@ def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(block, "ours", among=ends).claim(
         "the_lightest_head_matters_least",
         "In the trained mixture of h − 1 heads, removing the head with the least weight costs less than removing a "
-        f"random one ({span(block.cost_least, 3)} nats against {span(block.cost_random, 3)}).",
+        "random one.",
         block.cost_random - block.cost_least,
         "nats saved",
         above=0,

@@ -1,7 +1,7 @@
 """Hypothesis refinement: rules proposed, tried on examples and proposed again (Qiu et al., 2024, arXiv:2310.08559).
 
-Found: For proposers that are right with probability p, the loop of T rounds with N proposals each finds 1 − (1 −
-p)^(NT) of the rules, within sampling error. Spoilt examples break a perfect fit at the rate 1 − (1 − e)^8, and the best
-fit survives them better. Helped a little by the examples, SmolLM2 tells a light that is on from one that is off (0.65,
-and 0.43 with shuffled examples). On lists it is at chance.
+Found: If each proposal is right with probability p, T rounds of N proposals find a share 1 − (1 − p)^(NT) of the rules,
+within sampling error. If a share e of the examples is spoilt, the right rule fits all eight with probability (1 − e)^8
+only, and the rule with the best fit is more often the right one. SmolLM2 uses the examples a little: it is right about
+a light in 0.65 of exercises, and in 0.43 with shuffled examples. On lists it is at chance.
 """

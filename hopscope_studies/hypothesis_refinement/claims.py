@@ -38,7 +38,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     every = of(rows, "found", labels="every rule")
     yield Evidence(every, "2").claim(
         "every_rule_tried_is_exact",
-        "Eight examples leave one rule of the grammar: a proposer that tries every rule finds the right one.",
+        "Eight examples leave only one rule of the grammar: a proposer that tries every rule finds the right one.",
         every.value,
         "share of rules that are found",
         at_least=1.0,
@@ -71,7 +71,8 @@ def wrong_rules(wrong: DataFrame) -> Claim:
     """What a proposer that is never right can still reach."""
     return Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
-        "A proposer that is never right never fits all examples, but its best rule gives some test outputs correctly.",
+        "A proposer that is never right finds no rule that fits all examples, but its best rule gives some test "
+        "outputs correctly.",
         series(of(wrong, "raw"), "value"),
         "raw accuracy",
         also=[
@@ -144,7 +145,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         above=0.0,
         unanimous=True,
     )
-    shuffled = f"{names} {{}} more often than where the examples' outputs are shuffled."
+    shuffled = f"{names} {{}} more often with true examples than with the examples' outputs shuffled."
     some = of(rows, "raw", protocol="greedy_lenient", domain="lists", labels=BEYOND, layout="code")
     yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, "exercises", "3")
     yield from about_lights(rows, names, shuffled)
@@ -152,7 +153,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     code, (plain, how) = form[form.layout == "code"], plainly(form)
     yield Evidence(form, "3").claim(
         "form_of_lists",
-        f"{names} answers with a list and nothing else when it continues an equation, and not {how}.",
+        f"{names} answers with a list and nothing else when it is to complete an equation, and not {how}.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),
@@ -167,8 +168,7 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield Evidence(lights, "3").claim(
         "lights_beyond_even",
-        f"{names} gives the right one of the lights' states (on, off) the higher probability in more than half of "
-        "the exercises.",
+        f"{names} finds the light's right state (on or off) the likelier one in more than half of the exercises.",
         ends(lights),
         "end of the interval of the share",
         number=float(lights.value.mean()),
@@ -178,7 +178,7 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     some = of(rows, "choice", domain="lights", labels=BEYOND, layout="code")
     yield tested(
         "lights_beyond_shuffled",
-        shuffled.format("gives the lights' right state the higher probability"),
+        shuffled.format("finds the light's right state the likelier one"),
         some,
         "exercises",
         "3",

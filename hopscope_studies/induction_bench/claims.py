@@ -25,7 +25,7 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     whole = rows[(rows.labels == "true") & (rows.measure != "unseen strings")]
     yield Evidence(whole, "3").claim(
         "learner_exact",
-        "A symbolic learner that sees all strings of up to k letters states exactly a string function's rules, and "
+        "A symbolic learner that sees all strings of up to k letters states all rules of a string function, and "
         "nothing else.",
         whole.value,
         "recall, precision and compatibility",
@@ -55,7 +55,8 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != "true beyond shuffled")]
     yield Evidence(oracle, "4").claim(
         "whoever_knows_scores_one",
-        "Control: a scripted model that states the rules scores 1 in every measure, by strict and by lenient reading.",
+        "Control: a scripted model that states the right rules scores 1 in every measure, by strict and lenient "
+        "reading.",
         oracle.value,
         "measure",
         at_least=1.0,
@@ -65,8 +66,8 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     inside = (guesses.value - guesses.chance).abs() <= ERRORS * error
     yield Evidence(guesses, "4").claim(
         "guessing_scores_chance",
-        "Control: a scripted model that states R of the M possible rules at random scores as expected: each rule is "
-        "right with probability R / M, and all R are with probability 1 / (M choose R).",
+        "Control: a scripted model that states R of the M possible rules at random scores what its chances predict "
+        "(R / M for each rule).",
         inside,
         "means within four standard errors of the closed form",
         of="share of",
@@ -80,7 +81,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     large = of(rows, "compatibility", labels="true", protocol="greedy_lenient", size="(2, 5, 3)")
     yield Evidence(large, "4").claim(
         "compatibility_near_zero",
-        f"{names} hardly ever states three rules that reproduce all examples, as Llama-3.1-8B never does.",
+        f"{names} hardly ever states three rules that reproduce all examples (paper: Llama-3.1-8B never does).",
         large.value,
         "compatibility, by lenient reading,",
         also=[bound("upper end of its interval", large.high, below=ALMOST_NONE)],
@@ -90,12 +91,12 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         ("recall_beyond_shuffled", "states more right rules", "plain", "greedy_lenient", "recall"),
         ("recall_beyond_shuffled_after_examples", "states more right rules after two solved functions",
          "few_shot", "greedy_lenient", "recall"),
-        ("chooses_beyond_shuffled", "more often gives the right one of four sets of rules the highest probability",
+        ("chooses_beyond_shuffled", "more often finds the right one of four sets of rules likeliest",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
         some = of(rows, measure, labels="true beyond shuffled", protocol=protocol, size="(2, 3, 2)")
         some = plainly(some)[0] if layout == "plain" else some[some.layout == layout]
-        said = f"{names} {sentence} with the examples as they are than with their outputs shuffled."
+        said = f"{names} {sentence} with true examples than with the examples' outputs shuffled."
         yield tested(id, said, some, "functions", "4")
     strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
     (plain, how), shown = plainly(strict), strict[strict.layout == "few_shot"]

@@ -25,8 +25,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from parts(table)
     yield Evidence(table[table.condition == "labels"], "5", source="paper", among=table).claim(
         "labels_delay_more_than_classes",
-        "Three times the labels delay the phase change by more than four times the classes (paper: from .25 to 1.3 "
-        "million sequences, and only mildly; the number is the ratio of the two times, seed by seed).",
+        "Three times as many labels delay the phase change more than four times as many classes do (paper: classes "
+        "delay it only mildly).",
         ratios(table, "labels", "classes"),
         "time with more labels over time with more classes",
         above=1,
@@ -40,8 +40,8 @@ def change(table: DataFrame) -> Iterator[Claim]:
     free = values(table, "free", "loss", "validation")
     yield Evidence(free, "3").claim(
         "plateau_at_ln_2",
-        "Before its phase change the model spends most of the time near ln 2, the loss of picking one of the "
-        "context's two labels: the share of that time within 0.1 of it.",
+        "For most of the time before its phase change, the model's loss is near ln 2, that of picking one of the "
+        "context's two labels at random.",
         per_run(free, share_near),
         "share of the time before the change",
         at_least=0.5,
@@ -89,8 +89,7 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     best = alone.groupby("run").value.max()
     yield Evidence(strength, "3").claim(
         "several_heads",
-        f"Several heads of layer 1 become induction heads, with strengths above {STRONG} (paper: five of eight, "
-        ".418 .736 .708 .845 .289 .553 .104 .570).",
+        f"Several heads of layer 1 become induction heads, with strengths above {STRONG} (paper: five of eight heads).",
         (strength.value > STRONG).groupby(strength.run).sum(),
         "heads with a strength above 0.5",
         at_least=2,
@@ -104,8 +103,8 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(values(table, "free", "margin"), "3").claim(
         "heads_add_up",
-        "Two heads together do the sum of what each does alone (the number is the correlation, over all pairs, of the "
-        "margin of two heads with the sum of their margins).",
+        "Two heads together do the sum of what each does alone: over all pairs of heads, their joint margin is "
+        "correlated with the sum of their margins.",
         additivity(table),
         "correlation",
         at_least=0.9,
@@ -135,7 +134,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     serves, nothing, others, new = map(of, names)
     yield Evidence(serves, "3").claim(
         "layer_0_serves_patterns",
-        "Without layer 0's output, but with the patterns of layer 1 kept, answers stay right (paper: .99986).",
+        "If layer 0's output is removed but layer 1 keeps its patterns, answers stay right (paper: .99986).",
         serves.value,
         "accuracy",
         at_least=0.98,
@@ -143,7 +142,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(nothing, "3").claim(
         "without_layer_0_a_guess",
-        "With the patterns recomputed without layer 0, one of the two labels is guessed.",
+        "If layer 1's patterns are recomputed without layer 0, the model guesses one of the context's two labels.",
         nothing.value,
         "accuracy",
         of="median",
@@ -151,7 +150,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(others, "3").claim(
         "patterns_of_others_a_guess",
-        "Control: with layer 1 attending as in another sequence one of the two labels is guessed.",
+        "Control: if layer 1 is given the attention of another sequence, the model guesses one of the two labels.",
         others.value,
         "accuracy",
         within=around(0.5, 0.1),
@@ -172,7 +171,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     strong = values(table, BY_HAND, "strength")
     yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
-        "Control: the hand-set circuit answers everything, with strength 1.",
+        "Control: a hand-set circuit answers everything correctly, with an induction strength of 1.",
         hand.value,
         "accuracy",
         also=[bound("strength", strong.value, at_least=0.999)],
@@ -181,7 +180,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     first = values(table[table.step == 0], "free", "seen", "induction")
     yield Evidence(first, "3").claim(
         "untrained",
-        "Control: before training no head has a notable induction strength.",
+        "Control: before training no head has more than a slight induction strength.",
         first.value,
         "strength of the best head",
         below=0.1,

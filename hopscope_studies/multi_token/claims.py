@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from statistics import median
 
 from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
-from hopscope.experiments.values import span
 
 NO_MATTER = 1.25  # times within this factor count as equal (ours)
 NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as learnt at the end (ours)
@@ -41,7 +39,7 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
     identity = table[table.kind == "identity"]
     yield Evidence(identity, "section 2 (n = 1)", source="exact").claim(
         "one_head_is_plain_training",
-        "With one head, training is that of the plain model, bit for bit.",
+        "With one output head, training is that of the plain model, bit for bit.",
         identity.value,
         "difference of any weight",
         equals=0,
@@ -89,14 +87,6 @@ def signs(values: list[float]) -> tuple[float, float]:
     return tail[0], tail[1]
 
 
-def told(found: dict[int, float]) -> str:
-    """The median step, in words."""
-    if not found:
-        return "unknown"
-    middle = median(found.values())
-    return "never" if math.isinf(middle) else f"{middle:.0f}"
-
-
 def sooner(
     table: DataFrame,
     id: str,
@@ -114,7 +104,7 @@ def sooner(
     rows = of(table, "learnt", *one)
     return Evidence(rows, section, among=table).claim(
         id,
-        f"{sentence}: median steps {told(first)} against {told(second)} (the number is their ratio, seed by seed).",
+        f"{sentence}.",
         found,
         "ratio of times",
         n=len(found),
@@ -133,7 +123,7 @@ def sooner_claims(table: DataFrame) -> Iterator[Claim]:
         yield sooner(
             table,
             f"{words}_tokens_are_sooner",
-            f"Asked for {words} tokens ahead, a model learns names sooner than asked for one (paper: at small sizes "
+            f"Asked for {words} tokens ahead, a model learns names sooner than if asked for one (paper: at small sizes "
             "induction forms only, or far better, with two)",
             ("tokens", asked, "t+1"),
             NEAR,
@@ -146,8 +136,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "two_ahead_is_worth_more_than_itself",
-        "With a second head that predicts the token two ahead, names are learnt sooner than with one that repeats the "
-        "token at hand",
+        "With a second output head that predicts the token two ahead, names are learnt sooner than with one that "
+        "repeats the current token",
         ("tokens", "both", "t+1"),
         ("tokens", "same", "t+1"),
         section="ours",
@@ -155,8 +145,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "the_token_before_is_worth_more_than_itself",
-        "With a second head that names the token before, which an induction head's first layer must gather, names are "
-        "learnt sooner than with one that repeats the token at hand",
+        "With a second output head that names the token before, names are learnt sooner than with one that repeats the "
+        "current token",
         ("tokens", "before", "t+1"),
         ("tokens", "same", "t+1"),
         section="ours",
@@ -173,8 +163,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     found = ratios(same, near)
     yield Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table).claim(
         "a_second_head_alone_does_nothing",
-        f"A second head that repeats the token at hand neither helps nor harms: median steps {told(same)} against "
-        f"{told(near)} (the number is their ratio, seed by seed).",
+        "A second output head that repeats the current token neither helps nor harms: names are learnt after as many "
+        "steps.",
         found,
         "ratio of times",
         within=factor(1, NO_MATTER),
@@ -203,7 +193,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "far_helps_near_in_hops",
-        "The first hop is learnt sooner if the second one is asked, too, as the next token would be",
+        "The first hop is learnt sooner if the second one is asked, too",
         ("hops", "both", "x1"),
         ("hops", "near", "x1"),
         section="ours",
@@ -219,8 +209,8 @@ def trunk_claim(table: DataFrame) -> Claim:
     left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
     return Evidence(near, "ours", among=table).claim(
         "both_need_the_trunk",
-        "If both are learnt, both heads need what they share: with the trunk's attention even, both lose more than "
-        f"half of what they knew (left of the token two ahead: {span(left[1])}).",
+        "If both tokens ahead are learnt, both output heads need the trunk that they share: with its attention even, "
+        "both lose more than half of their accuracy.",
         left[0],
         "share of accuracy left, of the next token",
         below=0.5,
@@ -231,10 +221,9 @@ def trunk_claim(table: DataFrame) -> Claim:
 def controls(table: DataFrame) -> Iterator[Claim]:
     """Hand-set weights, and untrained models."""
     hand = of(table, "end", "tokens", "by hand", "t+1")
-    floor = of(table, "floor", "tokens", "by hand", "t+1").value
     yield Evidence(hand, "control", among=table).claim(
         "by_hand",
-        f"A hand-set induction head finishes names (a guess among the name tokens seen: {span(floor)}).",
+        "Control: a hand-set induction head finishes names.",
         hand.value,
         "accuracy at names",
         at_least=0.99,
@@ -242,7 +231,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     start = of(table, "start", "tokens", "near", "t+1")
     yield Evidence(start, "control").claim(
         "untrained_knows_nothing",
-        "Before training names are finished by chance alone.",
+        "Control: before training names are finished by chance alone.",
         start.value,
         "accuracy at step 0",
         below=0.1,

@@ -13,7 +13,6 @@ from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound
 from hopscope.experiments.values import lags, power_law
 from hopscope_studies.noisy_bigram.official import TALK, mean_over, official_claims
-from hopscope_studies.noisy_bigram.theory.associations import OneStep
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -39,11 +38,6 @@ COLUMNS = (
     *("correct", "noise", "top", "margin", "margin_early", "margin_late", "attended", "attended_noise"),
 )
 
-#: Columns of `samples` rows by layer: its recall, and its error.
-LAYERS = {
-    "feed_forward": ("feed_forward_noise", "feed_forward_error"),
-    "attention": ("attention_noise", "attention_error"),
-}
 RECALLED = 0.9  # of what is to be recalled (ours)
 #: The powers of N between which a number of samples counts as O(1), or as O(N).
 BOUNDS = {"feed_forward": (-0.25, 0.25), "attention": (0.75, 1.25)}
@@ -64,30 +58,19 @@ def slope(needs: dict[int, float]) -> float:
     return power_law(list(needs), list(needs.values()))[1] if all(map(math.isfinite, needs.values())) else math.nan
 
 
-def words_of(needs: dict[int, float]) -> str:
-    """The numbers for the smallest and the largest vocabulary, in words."""
-    return " and ".join(f"{needs[n]:.3g} at N = {n}" for n in (min(needs), max(needs)))
-
-
 def sample_claims(rows: DataFrame) -> Iterator[Claim]:
     """How the number of samples for a first gradient step grows with the vocabulary, at one length of contexts."""
-    length, alpha = int(rows.length.iloc[0]), float(rows.alpha.iloc[0])
     for layer, id in (
         ("feed_forward", "feed_forward_needs_few_samples"),
         ("attention", "attention_needs_samples_as_tokens"),
     ):
-        column, error = LAYERS[layer]
-        needs, even = needed(rows, column), needed(rows.assign(**{error: -rows[error]}), error, -1.0)
-        exact = {n: OneStep(n, length, alpha).samples[layer == "attention"] for n in needs}
-        powers = [slope(needed(part, column)) for _, part in rows.groupby("seed")]
+        powers = [slope(needed(part, f"{layer}_noise")) for _, part in rows.groupby("seed")]
         known = [power for power in powers if math.isfinite(power)]
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
         yield Evidence(rows, TALK).claim(
             id,
-            f"{name} layers learn the noise association after {what} samples: a first gradient step recalls "
-            f"{RECALLED:.0%} of it after {words_of(needs)}; the step's noise is as strong as its signal after "
-            f"{words_of(even)} (closed form: {words_of(exact)}; contexts of {length} tokens, α = {alpha:g}; the "
-            "number is the power of N).",
+            f"{name} layers learn the noise association from {what} samples, where N is the number of tokens (contexts "
+            f"of {rows.length.iloc[0]:.0f} tokens).",
             known,
             "power of N",
             n=len(known),
@@ -100,11 +83,10 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     """What is learnt by the end of training, and in which order."""
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
-    means = ", ".join(f"α = {alpha:g}: {part.noise.mean():.2f}" for alpha, part in ends.groupby("alpha"))
     yield mean_over(ends, TALK)(
         "even_noise_as_often_as_it_comes",
-        "In our setting, where other tokens are alike, the full two-layer model predicts noise with probability α "
-        f"({means}; the number is |p − α|).",
+        "In our setting, where other tokens are equally likely, the full two-layer model predicts noise with "
+        "probability α.",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         below=0.1,
@@ -117,9 +99,8 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     leads = lags(moments)  # a run that learns recall and never the noise contradicts the claim
     yield mean_over(rows, TALK)(
         "even_noise_before_recall",
-        "In our setting, a two-layer model learns the noise association long before recall: steps between p(noise) "
-        f"reaching α/2 and p(correct) reaching (1 − α)/2, in the {len(leads)} of {len(moments)} runs that get to "
-        "the latter.",
+        "In our setting, a two-layer model learns the noise association before recall: p(noise) reaches α/2 before "
+        "p(correct) reaches (1 − α)/2.",
         leads,
         "difference in steps",
         n=len(leads),
@@ -144,9 +125,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     early = chosen(rows, "early", 0.0, ("both",))
     yield mean_over(early, "control", among=rows)(
         "even_early_layer_is_no_substitute",
-        "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model "
-        "to the context, where both layers' are trained (the number is the margin log p(correct) − log p(noise) "
-        "without them).",
+        "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model to "
+        "the context: noise stays likelier than the correct token.",
         early.margin,
         "margin",
         at_most=0,
@@ -156,7 +136,7 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield mean_over(bare, "control")(
         "untrained_stays_untrained",
         "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "
-        "changes p(correct) (the number is the change).",
+        "changes p(correct).",
         (bare.correct - start.correct).abs(),
         "change",
         below=0.05,
@@ -164,9 +144,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
     yield Evidence(kept, "beyond").claim(
         "everywhere_if_all_is_trained",
-        "In our setting, in a two-layer model with every weight trained, embeddings and biases too, the late "
-        "feed-forward weights alone do not keep the noise association (the number is p(noise) without them; with "
-        f"them {free.noise.mean():.2f}).",
+        "In our setting, if every weight of a two-layer model is trained, its late feed-forward weights are not all "
+        "that stores the noise association: p(noise) stays above half of its value without them.",
         kept.noise,
         "p(noise)",
         also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
@@ -180,10 +159,8 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     best = low.sort_values("margin").groupby("run").tail(1)
     return mean_over(best, TALK, among=rows)(
         "even_truncation_turns_to_the_context",
-        "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank, by LASER, "
-        "moves its prediction to the context (the number is the greatest margin log p(correct) − log p(noise) at 2 "
-        "% to 20 % of the rank; p(noise) at the lowest of these: "
-        f"{low[low.share == low.share.min()].noise.mean():.2f}).",
+        "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank turns its "
+        "prediction to the context: the correct token becomes likelier than noise.",
         best.margin,
         "margin at the best rank, of a run that learnt to recall,",
         above=0,
@@ -194,10 +171,9 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
     """Whether predictions move from global to in-context, and how far."""
     yield mean_over(without, TALK, among=rows)(
         "even_removal_turns_to_the_context",
-        "In our setting, removing the late feed-forward weights of a two-layer model moves its prediction from "
-        f"global to in-context: p(noise) from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, the correct "
-        f"token the likeliest in {whole.top.mean():.0%} and then {without.top.mean():.0%} of sequences (the number "
-        "is the margin log p(correct) − log p(noise) without them).",
+        "In our setting, removing the late feed-forward weights of a two-layer model turns its prediction to the "
+        f"context: p(noise) falls from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, and the correct token "
+        "becomes likelier than noise.",
         without.margin,
         "margin of a run that learnt to recall",
         above=0,
@@ -206,8 +182,7 @@ def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterat
     yield mean_over(without, TALK, among=rows)(
         "even_removal_makes_recall_certain",
         "In our setting, a two-layer model without its late feed-forward weights predicts the correct token almost "
-        f"surely (p(correct) with them {whole.correct.mean():.2f}; without, by what is trained: "
-        f"{', '.join(f'{name}: {part.correct.mean():.2f}' for name, part in without.groupby('trains'))}).",
+        "surely.",
         without.correct,
         "p(correct) of a run that learnt to recall",
         above=0.9,
@@ -226,33 +201,25 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     odds = numpy.log(rows.correct / rows.noise)
     rows = rows.assign(odds=odds, late=rows["first"] >= 2 * (int(rows["first"].max()) + 1) / 3)
     one = rows[(rows["first"] >= 0) & ~rows.layers.str.contains("-")]
-    whole, madrid = rows[rows.layers == "none"].set_index("prompt"), one[one.prompt == "Madrid"]
+    madrid = one[one.prompt == "Madrid"]
     late_ones = madrid[madrid.late].sort_values("odds")
     best = late_ones.iloc[-1]  # chosen on Madrid, judged on the other cities
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
     yield Evidence(others, TALK, source="ours; talk: Madrid, Pythia-1B", among=madrid).claim(
         "smollm2_turns_to_spain",
-        "The truncation of a late feed-forward layer that best turns SmolLM2-135M's answer about Madrid from "
-        f'" the" to the country also turns most of {len(others)} other cities ({(others.odds > 0).sum()} turn). After '
-        f'"Madrid is located in" the whole model gives " the" {whole.noise["Madrid"]:.2f} (rank '
-        f'{whole.noise_rank["Madrid"]:.0f}) and " Spain" {whole.correct["Madrid"]:.2f} (rank '
-        f"{whole.correct_rank['Madrid']:.0f}). With {best.share:.0%} of the rank of layer {best.layers} it gives "
-        f'" Spain" {best.correct:.2f} (rank {best.correct_rank:.0f}) and " the" {best.noise:.2f} (rank '
-        f"{best.noise_rank:.0f}). Of {len(late_ones)} late truncations {(late_ones.odds > 0).sum()} turn Madrid.",
+        'The late truncation that best turns SmolLM2-135M from " the" to " Spain" for Madrid also turns the '
+        f"answers about most of {len(others)} other cities to their countries ({(others.odds > 0).sum()} turn).",
         others.odds,
         "log p(country) − log p( the) of cities that were not chosen on",
         n=len(others),
         of="median",
         above=0,
     )
-    early, late = (one[one.late == side].groupby(["layers", "share"]).odds for side in (False, True))
-    share_early, share_late = (float((part.mean() > whole.odds.mean()).mean()) for part in (early, late))
     first = madrid[~madrid.late]
     yield Evidence(madrid, "control").claim(
         "smollm2_late_layers_only",
-        'No truncation of one layer in the first two thirds of SmolLM2-135M makes it put " Spain" before " the" after '
-        '"Madrid is located in" (the number is the greatest log-odds there; the mean over cities rises in '
-        f"{share_early:.0%} of the early truncations and {share_late:.0%} of the late ones).",
+        'Control: no truncation of one layer in the first two thirds of SmolLM2-135M makes " Spain" likelier than '
+        '" the" after "Madrid is located in".',
         first.odds,
         "log-odds",
         n=len(first),

@@ -109,9 +109,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """What is learnt by the end of training, and in which order."""
     yield mean_over(ends, TALK)(
         "noise_as_often_as_it_comes",
-        "In the paper's setting, the full two-layer model predicts noise with probability near α, even where none "
-        f"comes (α = {ends.alpha.mean():g}; p(noise) {ends.noise.mean():.2f}, p(correct) {ends.correct.mean():.2f}; "
-        "the number is |p − α|).",
+        "In the paper's setting, the full two-layer model predicts noise with probability near α, even on sequences "
+        "without noise.",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         below=0.1,
@@ -124,9 +123,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     leads = lags(moments)
     yield mean_over(curves, PAPER)(
         "noise_before_recall",
-        "In the paper's setting, feed-forward weights prefer noise long before attention finds answers: steps "
-        "between the margin of noise in an MLP's output for the trigger alone passing 0 and layer 2's attention to "
-        f"answers passing half its greatest (steps {', '.join(f'{a:.0f} and {b:.0f}' for a, b in moments)}).",
+        "In the paper's setting, an MLP's output for the trigger alone favours noise before layer 2's attention to "
+        "answers passes half of its maximum.",
         leads,
         "difference in steps",
         n=len(leads),
@@ -134,8 +132,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield mean_over(ends, PAPER)(
         "attention_leaves_noise_out",
-        "In the paper's setting, layer 2's attention goes from triggers to answers, not to noise after earlier "
-        f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f}).",
+        "In the paper's setting, layer 2's attention goes from triggers to answers, and not to noise after earlier "
+        f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f} of it).",
         ends.attended - ends.attended_noise,
         "difference in attention",
         above=0,
@@ -148,10 +146,9 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     yield mean_over(late, PAPER)(
         "removal_turns_to_the_context",
-        "In the paper's setting, removing the late feed-forward weights moves the prediction from global to "
-        f"in-context: p(noise) from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, p(correct) from "
-        f"{ends.correct.mean():.2f} to {late.correct.mean():.2f}, the answer the likeliest in {ends.top.mean():.0%} "
-        f"and then {late.top.mean():.0%} (the number is the margin log p(correct) − log p(noise) without them).",
+        "In the paper's setting, removing the late feed-forward weights turns the prediction to the context: p(noise) "
+        f"falls from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, and the correct token becomes likelier than "
+        "noise.",
         late.margin,
         "margin without them",
         above=0,
@@ -160,16 +157,15 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     yield mean_over(late, TALK)(
         "removal_makes_recall_certain",
         "In the paper's setting, the model without its late feed-forward weights predicts the correct token almost "
-        f"surely (p(noise) is {late.noise.mean():.2f}; the rest is spread over the other characters).",
+        "surely.",
         late.correct,
         "p(correct)",
         above=0.9,
     )
     yield mean_over(early, PAPER)(
         "early_layer_is_no_substitute",
-        "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model "
-        f"to the context (p(correct) {early.correct.mean():.2f}, p(noise) {early.noise.mean():.2f}; the number is "
-        "the margin without them).",
+        "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model to "
+        "the context: noise stays likelier than the correct token.",
         early.margin,
         "margin",
         at_most=0,
@@ -185,15 +181,10 @@ def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
     ):
         rows = low[low.matrix == matrix]
         best = rows.sort_values("margin").groupby("run").tail(1)
-        listed = ", ".join(
-            f"{share:.0%}: {part.correct.mean():.2f} and {part.noise.mean():.2f}"
-            for share, part in rows.groupby("share")
-        )
         yield mean_over(rows, TALK)(
             id,
-            f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank, by "
-            f"LASER, moves the prediction to the context (p(correct) and p(noise) at a kept share of {listed}; the "
-            "number is the greatest margin log p(correct) − log p(noise)).",
+            f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank turns the "
+            "prediction to the context: the correct token becomes likelier than noise.",
             best.margin,
             "margin at the best rank",
             above=0,

@@ -45,22 +45,12 @@ def by_seed(table: DataFrame, condition: str, name: str) -> Series:
     return of(table, condition, name).set_index("seed").value
 
 
-def mean(rows: DataFrame) -> str:
-    """The mean in words."""
-    return f"{rows.value.mean():.2f}" if len(rows) else "unknown"
-
-
-def each(rows: DataFrame) -> str:
-    """The number of every seed, in words."""
-    return ", ".join(f"{value:.2f}" for value in rows.sort_values("seed").value) or "unknown"
-
-
 def learnt_claim(table: DataFrame) -> Claim:
     """Whether both heads learn their own tasks."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
     return Evidence(two, "ours", among=table).claim(
         "both_heads_learn_their_own",
-        "Each head learns its own task: `middle` the one hop of sequences tagged `one`, `end` the two of those tagged "
+        "Each head learns its own task: head `middle` answers one hop at tag `one`, and head `end` two hops at tag "
         "`two`.",
         two.value,
         "accuracy of head end",
@@ -71,13 +61,11 @@ def learnt_claim(table: DataFrame) -> Claim:
 
 def named_claim(table: DataFrame) -> Claim:
     """Whether head `middle` names the argument of head `end`."""
-    said, among = (of(table, "together", f"non-target{more}") for more in ("", " among middles"))
-    ends = of(table, "together", "non-target says the end")
+    said = of(table, "together", "non-target")
     return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
-        "Head `middle` was never trained on sequences tagged `two`. There it names the middle of the chain, from which "
-        f"head `end` goes on (seed by seed it names the middle in {each(said)} and the end in {each(ends)}; of all "
-        f"chains' middles it prefers the right one in {each(among)}).",
+        "At tag `two`, on which head `middle` was never trained, it names the middle of the chain, from which head "
+        "`end` goes on.",
         said.value,
         "share in which it names the middle",
         at_least=0.5,
@@ -93,13 +81,12 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     """A head fitted afterwards, heads of unrelated sequences, and whether these controls were trained."""
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
-    own, beside = of(table, "alone", "probe, middle of one"), (said - fitted).dropna()
+    beside = (said - fitted).dropna()
     apart = of(table, "alone", "probe among middles")
     yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
-        "Head `middle`, trained together with head `end`, prefers the right middle to the others' more often than a "
-        "head fitted afterwards to a trunk that was trained with head `end` alone (control, which is right in "
-        f"{mean(own)} of its own sequences; the number is the difference of the shares).",
+        "At tag `two`, head `middle` prefers the right middle more often than a control does: a head fitted afterwards "
+        "to a trunk that was trained with head `end` alone.",
         beside,
         "difference of shares",
         above=FAR,
@@ -109,8 +96,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     over = (said - by_seed(table, "unrelated", "non-target among middles")).dropna()
     yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
-        "Head `middle` prefers the right middle more often than a head that was also trained together with head "
-        "`end`, but on sequences of other tokens (control).",
+        "At tag `two`, head `middle` prefers the right middle more often than a control does: a head that was trained "
+        "together with head `end`, but on sequences of other tokens.",
         over,
         "difference of shares",
         above=FAR,
@@ -133,8 +120,8 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(of(table, "together", "end, middle's directions cut"), "ours", among=table).claim(
         "cutting_what_it_reads_harms",
-        "Without the eight strongest directions that head `middle` reads in the stream before the last layer, at the "
-        "query, head `end` fails more often than without as many random ones.",
+        "Without the eight strongest directions that head `middle` reads at the query before the last layer, head "
+        "`end` fails more often than without eight random directions.",
         (random - cut).dropna(),
         "accuracy lost beyond that",
         above=0.05,
@@ -143,8 +130,8 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     chance = of(table, "together", "end follows a random change")
     yield Evidence(follows, "ours", among=table).claim(
         "the_other_head_follows_it",
-        "If what head `middle` reads in that stream is exchanged for another chain's middle, head `end` names that "
-        f"chain's end (seed by seed: {each(follows)}; random directions, changed as much: {mean(chance)}).",
+        "If what head `middle` reads before the last layer is exchanged for another chain's middle, head `end` names "
+        "that chain's end.",
         follows.value,
         "share in which it follows",
         at_least=0.5,
@@ -154,8 +141,8 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     still = of(table, "ordered", "end follows the exchanged middle")
     yield Evidence(said, "ours", among=table).claim(
         "it_names_what_is_not_used",
-        "That a head names the middle does not show that the middle is used: if the first pair of a chain always comes "
-        f"first, it is named as well, and head `end` does not follow an exchange (in {mean(still)}).",
+        "A head may name a middle that is not used: if the first pair of a chain always comes first, head `middle` "
+        "names the middle, but head `end` does not follow an exchange.",
         said.value,
         "share in which it names the middle",
         at_least=0.5,
@@ -169,8 +156,8 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     follows = of(table, "by hand", "end follows the exchanged middle")
     yield Evidence(hand, "control", among=table).claim(
         "by_hand",
-        "In a hand-set model with a place for the middle, head `middle` names it in every sequence, and head `end` "
-        "follows every exchange (control).",
+        "Control: in a hand-set model with a place for the middle, head `middle` names it in every sequence, and head "
+        "`end` follows every exchange.",
         hand.value,
         "share in which it names the middle",
         at_least=0.999,
@@ -179,7 +166,7 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     start = of(table, "together", "non-target", "start")
     yield Evidence(start, "control", among=table).claim(
         "untrained_says_nothing",
-        "Before training head `middle` names the middle no more than by chance.",
+        "Control: before training head `middle` names the middle no more often than by chance.",
         start.value,
         "share in which it names the middle",
         below=0.15,

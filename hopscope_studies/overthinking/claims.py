@@ -42,9 +42,8 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
     yield evidence.claim(
         "false_demonstrations_mislead",
-        f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: .452 to "
-        ".389 of GPT-2 small, .561 to .402 of Pythia-410M, .695 to .344 of GPT-J; here "
-        f"{ends[0]:.3f} to {ends[1]:.3f}).",
+        f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: so do "
+        f"GPT-2 small, Pythia-410M and GPT-J; here from {ends[0]:.3f} to {ends[1]:.3f}).",
         last(table, "gap", "true less permuted", "low"),
         "lower end of the accuracy lost",
         above=0,
@@ -70,24 +69,24 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
     """Where the gap begins, and what earlier layers answer."""
     yield Evidence(table, "3").claim(
         "alike_in_the_first_third",
-        "In the first third of the layers answers do not depend on whether demonstrations are true: the mean gap there "
-        "is small (upper end of its 95 % interval).",
+        "In the first third of the layers, answers do not depend on whether the labels shown are true (by the upper "
+        "end of the gap's 95 % interval).",
         of(table, "first third", column="high"),
         "upper end of the gap",
         below=ALIKE,
     )
     yield Evidence(table, "3", source="paper").claim(
         "the_gap_comes_late",
-        "The critical layer, after which half of the gap is there, is in the second half of the model (paper: after 8 "
-        "layers of 12, 12 of 24 and 14 of 28).",
+        "The critical layer, after which half of the gap between true and false labels has appeared, is in the second "
+        "half of the model (paper: so it is in three models).",
         of(table, "critical") / of(table, "layers"),
         "share of the layers",
         at_least=0.5,
     )
     yield Evidence(table, "3").claim(
         "false_labels_overthink",
-        "With permuted labels an earlier layer, chosen on other texts, answers better than the last (paper: .63 after "
-        "layer 5 and .36 at the end of GPT-2 small, .91 and .08 of GPT-J, on words of three kinds).",
+        "With permuted labels an earlier layer, chosen on other texts, answers better than the last (paper, GPT-2 "
+        "small: .63 after layer 5, .36 at the end).",
         of(table, "overthinking"),
         "accuracy lost by thinking on",
         at_least=THOUGHT,
@@ -100,8 +99,8 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     floor = of(table, "classes mixed").groupby(level=0).max()
     yield Evidence(table, "4").claim(
         "false_induction_heads",
-        "Five heads attend from the colon to labels of words of the query's class more than to others: on held-out "
-        "texts, all five score higher than any head does with shuffled classes (ten times).",
+        "There are five false induction heads, which attend more to labels of the query's class than to others: on "
+        "held-out texts, each scores higher than any head does with shuffled classes.",
         of(table, "chosen").groupby(level=0).min() - floor,
         "score above that with classes mixed",
         above=0,
@@ -115,7 +114,7 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     )
     yield Evidence(language, "4").claim(
         "they_are_induction_heads",
-        "At least three of the five false induction heads are among the eight highest on repeated random tokens.",
+        "At least three of the five false induction heads are among the model's eight highest induction heads.",
         of(language, "induction heads") / of(language, "induction heads", column="other"),
         "share of the chosen heads",
         at_least=MOST,
@@ -150,7 +149,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     ):
         yield Evidence(table, "4").claim(
             id,
-            f"With the five false induction heads silenced the gap narrows more than with the best of {rivals}.",
+            f"Silencing the five false induction heads narrows the gap more than silencing the best of {rivals}.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
             above=0,
@@ -158,8 +157,8 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
     yield Evidence(table, "4").claim(
         "more_than_random_on_average",
-        "With the five false induction heads silenced the gap narrows more than with random sets of five heads on "
-        "average, as in the paper's comparison (GPT-J: 39.0 % and 4.0 %), and more than with sets of the same layers.",
+        "Silencing the five false induction heads narrows the gap more than silencing five random heads does on "
+        "average, from all layers and from the same layers (paper, GPT-J: by 39.0 % against 4.0 %).",
         means[0],
         "lower end of what is taken of the gap above the mean of random sets",
         above=0,
@@ -171,23 +170,22 @@ def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     """How much of the gap the heads carry, what silencing costs, and what late attention does."""
     yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
-        "The five false induction heads carry as large a share of the gap as five heads of GPT-J do (39.0 %).",
+        "The five false induction heads carry as large a share of the gap as five heads of GPT-J do.",
         of(table, "share"),
         "share of the gap",
         at_least=GPT_J,
     )
     yield Evidence(table, "4").claim(
         "true_answers_are_spared",
-        "With the five false induction heads silenced, little accuracy is lost after true labels (paper: .013).",
+        "Silencing the five false induction heads costs little accuracy after true labels (paper: .013).",
         of(table, "true lost", column="high"),
         "upper end of the accuracy lost",
         below=SPARED,
     )
     yield Evidence(table, "4").claim(
         "late_attention_not_mlps",
-        "With permuted labels, ablating late attention (of the critical layer and later ones) raises accuracy above "
-        "that of the intact model and of one with late MLPs ablated (paper, GPT-J: .374 intact, .476 without late "
-        "attention, .380 without late MLPs).",
+        "With permuted labels, ablating attention from the critical layer on raises accuracy above that of the intact "
+        "model, and above that without MLPs from this layer on (paper, GPT-J: so it is).",
         of(table, "late attention", "over mlps", "low"),
         "lower end of the accuracy above that without MLPs",
         above=0,
@@ -205,8 +203,8 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     """A comparison with the toy study's committed table."""
     yield Evidence(language, "beyond").claim(
         "sharper_in_the_toy",
-        "In small models that know classes by their weights and read the context (the table of `false_demonstrations`) "
-        "silencing two heads of eight removes a larger share of the gap, in every seed, than silencing five does here.",
+        "In every toy model of the study `false_demonstrations`, silencing two heads removes a larger share of the gap "
+        "than silencing five does here.",
         of(toys, "toy", "share").min() - of(language, "share", column="high"),
         "distance of the toys' shares above the upper end here",
         above=0,
@@ -218,8 +216,7 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "In a hand-set model the head that copies false labels has a score of 1. Without it the whole gap is gone, and "
-        "true answers are as before.",
+        "Control: in a hand-set model the head that copies labels has a score of 1, and without it the gap is gone.",
         of(hand, "chosen"),
         "score",
         at_least=0.999,
@@ -232,7 +229,7 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     first = every[(every.kind == "gap") & (every.step == 0)]
     yield Evidence(first, "control (ours)").claim(
         "no_gap_before_attention",
-        "Before the first layer there is no gap, because all answers are read off the same colon.",
+        "Control: before the first layer there is no gap, because all answers are read from the same colon.",
         first.value,
         "gap",
         equals=0,
@@ -240,7 +237,7 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     ends = [last(idle, "gap", "true less permuted", column) for column in ("low", "high")]
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
-        "At initial weights there is no gap at the end (95 %).",
+        "Control: at initial weights there is no gap at the end (the 95 % interval contains 0).",
         last(idle, "gap", "true less permuted"),
         "gap",
         also=[bound("lower end", ends[0], at_most=0), bound("upper end", ends[1], at_least=0)],

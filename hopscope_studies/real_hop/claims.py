@@ -24,23 +24,24 @@ CHANGES = (
         "perfect",
         "all of these",
         5.0,
-        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is five times as high or more",
+        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at least five times as "
+        "high",
     ),
     (
         "louder_heads_help",
         "louder",
         "the heads",
         2.0,
-        "With the output of its one-hop circuit's heads scaled up, by a gain chosen on other facts, {model}'s "
-        "one-hop logit difference is at least twice as high",
+        "With the outputs of its circuit's heads scaled up, {model}'s one-hop logit difference is at least twice as "
+        "high",
     ),
     (
         "quieter_opponents_help",
         "quieter",
         "the heads",
         1.5,
-        "With the output of the five heads that most work against the answer scaled down, by a gain chosen on other "
-        "facts, {model}'s one-hop logit difference is at least half as high again",
+        "With the outputs of the five heads that most work against the answer scaled down, {model}'s one-hop logit "
+        "difference is at least 1.5 times as high",
     ),
 )
 
@@ -63,7 +64,7 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "the_question_moves_the_answer",
-        f"{names(table)} answers one hop: the right answer's logit is above that of the paired question's (95 %).",
+        f"{names(table)} answers one hop: the right answer's logit is above that of the paired question's answer.",
         of(table, "answers", "metric", "low"),
         "lower end (nats)",
         above=0,
@@ -71,7 +72,7 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     yield evidence.claim(
         "few_nodes_keep_it",
         f"A circuit of at most a tenth of {names(table)}'s heads and MLPs keeps at least 0.8 of its one-hop logit "
-        "difference on facts that the search never saw, all others writing what they write for the paired question.",
+        "difference on facts that the search never saw.",
         of(table, "kept", "nodes"),
         "share kept",
         at_least=KEPT,
@@ -96,15 +97,15 @@ def about_losing_it(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "it_is_lost_without_the_heads",
-        f"Without the heads of its one-hop circuit alone, with the circuit's MLPs left in place, {names(table)} "
-        "loses at least 0.8 of its one-hop logit difference.",
+        f"Without the heads of its one-hop circuit, but with the circuit's MLPs in place, {names(table)} loses at "
+        "least 0.8 of its one-hop logit difference.",
         of(table, "lost", "heads"),
         "share lost",
         at_least=KEPT,
     )
     for id, kind, words in (
         ("random_nodes_keep_nothing", "kept", "as many random heads and MLPs keep next to nothing"),
-        ("random_nodes_cost_little", "lost", "without as many random heads and MLPs the median loses little"),
+        ("random_nodes_cost_little", "lost", "in the median, removing as many random heads and MLPs costs little"),
     ):
         found = of(table, kind, "random nodes")
         if kind == "lost":
@@ -118,16 +119,16 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "beyond (Conmy et al., 2023)")
     yield evidence.claim(
         "single_tokens_keep_it",
-        f"The nodes of {names(table)}'s one-hop circuit need to compute at single tokens only: these node–token "
-        "pairs keep at least 0.8 of the logit difference on other facts.",
+        f"The nodes of {names(table)}'s one-hop circuit need to compute at a few tokens only: these places keep at "
+        "least 0.8 of the logit difference on other facts.",
         of(table, "kept", "places"),
         "share kept",
         at_least=KEPT,
     )
     yield evidence.claim(
         "half_of_the_edges_keep_it",
-        f"At most half of the possible edges between the node–token pairs of {names(table)}'s one-hop circuit keep "
-        "at least 0.8 of the logit difference on other facts.",
+        f"At most half of the possible edges between the places of {names(table)}'s one-hop circuit keep at least 0.8 "
+        "of the logit difference on other facts.",
         of(table, "kept", "edges"),
         "share kept",
         at_least=KEPT,
@@ -139,8 +140,8 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "random_edges_do_not",
-        f"Control: as many random edges between the node–token pairs of {names(table)}'s one-hop circuit keep next "
-        "to nothing of the logit difference.",
+        f"Control: as many random edges between the places of {names(table)}'s one-hop circuit keep next to nothing of "
+        "the logit difference.",
         of(table, "kept", "random edges"),
         "share kept",
         at_most=IDLE,
@@ -157,8 +158,8 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     ours = table[(table.kind == "method kept") & (table.name == "ours")].set_index("run")
     yield Evidence(table, "beyond (Conmy et al., 2023)").claim(
         "smaller_than_acdc",
-        f"ACDC over {names(table)}'s heads and MLPs, with τ at one per cent of the logit difference, ends with more "
-        "nodes than our one-hop circuit has.",
+        f"ACDC over {names(table)}'s heads and MLPs ends with more nodes than our one-hop circuit has (with τ at one "
+        "per cent of the logit difference).",
         (sizes[acdc].min(axis=1) - ours.step).dropna(),
         "nodes more",
         above=0,
@@ -167,8 +168,8 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     best = kept[gradients].T.groupby(lambda name: name.partition(",")[0]).max().T
     yield Evidence(table, "beyond (Syed et al., 2023)").claim(
         "gradients_alone_keep_less",
-        f"As many of {names(table)}'s nodes as our one-hop circuit has, taken in the order of EAP's scores, keep "
-        "less of the logit difference on other facts than our circuit, which was pruned by exact tests.",
+        f"The {names(table)} nodes with the highest EAP scores, as many as our one-hop circuit has, keep less of the "
+        "logit difference on other facts than our circuit.",
         (ours.value - best["EAP"]).dropna(),
         "share kept more",
         above=0,
@@ -179,11 +180,9 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
     """The circuits of several draws of facts."""
     sets = [frozenset(rows.name) for _, rows in table[table.kind == "node"].groupby("run")]
     alike = [len(a & b) / len(a | b) for a, b in combinations(sets, 2)]
-    core = sorted(frozenset.intersection(*sets)) if sets else []
     yield Evidence(table, "beyond (8.2)").claim(
         "same_nodes_for_other_facts",
-        f"Searches on different draws of facts find much the same one-hop circuit in {names(table)}; in all of them "
-        f"are {', '.join(core) or 'none'}.",
+        f"Searches on different draws of facts find much the same one-hop circuit in {names(table)}.",
         alike,
         "Jaccard similarity of two circuits",
         of="mean",
@@ -196,10 +195,9 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     """Whether the hop is done in other wordings, and by which nodes."""
     low = of(others, "answers", "metric", "low")
     done = others[others.run.isin(low[low > 0].index)]
-    words = ", ".join(sorted({f"{row.formulation} ({row.layout})" for row in done.itertuples()})) or "none"
     yield Evidence(others, "beyond (4)", source="").claim(
         "one_hop_in_other_words",
-        f"{names(main)} answers one hop in all other wordings, too; it does in {words}.",
+        f"{names(main)} answers one hop in all other wordings, too.",
         [value > 0 for value in low],
         "wordings in which it is answered",
         of="share of",
@@ -210,8 +208,8 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     shared = [max(len(a & b) / min(len(a), len(b)) for a in first) for b in sets.values()]
     yield Evidence(done, "beyond (8.2)", among=others).claim(
         "same_nodes_in_other_words",
-        f"In the other wordings in which {names(main)} answers one hop, the circuit shares at least half of the "
-        "smaller circuit's nodes with the circuit for equations.",
+        f"In the other wordings in which {names(main)} answers one hop, its circuit and the circuit for equations "
+        "share at least half of the nodes of the smaller one.",
         shared,
         "share of the smaller circuit",
         at_least=ALIKE,
@@ -224,8 +222,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     one, both = (of(table, "answers: metric", name) for name in ("one hop", "two hops"))
     yield evidence.claim(
         "two_hops_fail",
-        f"Asked about x_0, two hops from the answer, {names(table)} reaches at most a quarter of the logit "
-        "difference that it reaches when asked about x_1, one hop away, with the same facts.",
+        f"Asked for two hops, {names(table)} reaches at most a quarter of the logit difference that it reaches for one "
+        "hop with the same facts.",
         both / one,
         "metric as a share of one hop's",
         at_most=0.25,
@@ -233,9 +231,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     early = handed_in(table)
     yield evidence.claim(
         "given_the_first_hop_it_does_the_second",
-        f"With x_1's stream patched in at the two-hop query at a third of the depth, {names(table)} reaches at least "
-        "half of one hop's logit difference (in time up to layer "
-        f"{', '.join(f'{layer:g}' for layer in deadlines(table))}).",
+        f"Asked for two hops, with the first hop's answer x_1 patched in at the query at a third of the depth, "
+        f"{names(table)} reaches at least half of one hop's logit difference.",
         early / one,
         "metric as a share of one hop's",
         at_least=0.5,
@@ -248,16 +245,16 @@ def about_time(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, TWO)
     yield evidence.claim(
         "the_first_hop_is_not_there_in_time",
-        f"Asked two hops, {names(table)} does not hold x_1 at the query in time: up to the last layer at which "
-        "patching helps, no probe finds it better than with shuffled labels (lower end of the 95 % interval).",
+        f"Asked for two hops, {names(table)} does not hold x_1 at the query in time: up to the last layer at which "
+        "patching helps, no probe finds it better than with shuffled labels.",
         above_shuffled(table),
         "lower end of the accuracy less the best with shuffled labels",
         at_most=0,
     )
     yield evidence.claim(
         "it_comes_when_it_is_too_late",
-        f"Asked two hops, {names(table)} holds x_1 at the query too late: after the last layer at which patching "
-        "helps, a probe finds it better than with shuffled labels (lower end of the 95 % interval).",
+        f"Asked for two hops, {names(table)} holds x_1 at the query too late: after the last layer at which patching "
+        "helps, a probe finds it better than with shuffled labels.",
         above_shuffled(table, late=True),
         "lower end of the accuracy less the best with shuffled labels",
         above=0,
@@ -266,8 +263,8 @@ def about_time(table: DataFrame) -> Iterator[Claim]:
     random = of(table, "back-patching of other rows").groupby(level=0).max()
     yield evidence.claim(
         "running_layers_twice_does_not_help",
-        f"Back-patching {names(table)}'s two-hop query, with the pair of layers that is best on other facts, does no "
-        "better than patching in streams of other facts (lower end of the 95 % interval).",
+        f"Running layers twice does not help {names(table)} with two hops: back-patching the query does no better than "
+        "patching in streams of other facts.",
         best - random,
         "lower end less the best of other rows (nats)",
         at_most=0,

@@ -27,9 +27,9 @@ def beside(table: DataFrame, kind: str, start: str = "") -> Series:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """What is known, topic heads, the function, the regression, the last layer, the toys, and controls."""
-    language, toys = table[table.part == "language"], table[table.part == "toy"]
+    language = table[table.part == "language"]
     parts = (about_knowledge, about_topic_heads, about_exchange, about_function, about_regression, about_the_last_layer)
-    for claim in chain(*(about(language) for about in parts), about_toys(language, toys)):
+    for claim in chain(*(about(language) for about in parts), about_toys(language)):
         yield replace(claim, n=1, seeds=claim.seeds[:1])  # all seeds ask the same prompts of the same weights
     yield from about_controls(table)
 
@@ -40,8 +40,8 @@ def about_knowledge(table: DataFrame) -> Iterator[Claim]:
     first = rows[rows.run == rows.run.min()]
     yield Evidence(rows, "3").claim(
         "enough_is_known",
-        f"{' and '.join(sorted(set(table.model)))} answers {first.value.sum():.0f} of {first.step.sum():.0f} prompts "
-        "with the right word before all others, which is enough to judge every sentence by.",
+        f"{' and '.join(sorted(set(table.model)))} knows enough facts to judge every sentence by: for "
+        f"{first.value.sum():.0f} of {first.step.sum():.0f} prompts the right word is its likeliest.",
         rows.value,
         "number of facts that a sentence brings out",
         at_least=ENOUGH,
@@ -54,8 +54,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     chances = [table[(table.kind == "topic: share") & table.name.str.startswith(name)] for name in CONTROLS]
     yield evidence.claim(
         "ten_heads_write_the_topic",
-        "Ten heads write at least half of what all heads together write of the subject to the token that asks, and "
-        "ten random ones next to nothing.",
+        "Ten heads, the topic heads, write at least half of what all heads together write along the subject at the "
+        "last token, and ten random heads next to nothing.",
         of(table, "topic: share", "topic"),
         "share of what is written",
         at_least=MOST,
@@ -64,8 +64,7 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     )  # fmt: skip
     yield evidence.claim(
         "they_write_the_subject_more_than_the_answer",
-        "Topic heads write the subject, from which MLPs are to make the answer: fitted jointly, what they write is "
-        f"more along the subject than along the answer (cosine {of(table, 'apart: heads', 'cosine').mean():.2f}).",
+        "What topic heads write is more along the subject than along the answer, with both directions fitted jointly.",
         of(table, "apart: heads", "subject over answer", "low"),
         "lower end of what is written along the subject beyond what is along the answer",
         above=0,
@@ -99,27 +98,26 @@ def about_exchange(table: DataFrame) -> Iterator[Claim]:
         (
             "topic_heads_are_needed",
             "lost",
-            "With the topic heads at the sentence's mean, more of what is known of the subject is lost than with the "
-            "best of ten random sets, and of ten sets of the same layers.",
+            "With the topic heads' outputs set to the sentence's mean, more of what is known about the subject is lost "
+            "than with the best of ten random sets, and of ten sets of the same layers.",
         ),
         (
             "topic_heads_carry_the_argument",
             "exchanged",
-            "With the topic heads' outputs taken from another subject's prompt, the model goes further towards the "
-            "other subject's answer than with the best of the random sets.",
+            "With the topic heads' outputs taken from another subject's prompt, the answer moves further towards the "
+            "other subject's than with the best of the random sets.",
         ),
         (
             "mlps_apply_it_to_the_argument",
             "by_mlps",
-            "With topic heads' outputs so exchanged, what MLPs add goes further towards the other subject's answer "
-            "than with the best of the random sets, so MLPs compute the answer from what topic heads write.",
+            "With the topic heads' outputs taken from another subject's prompt, what MLPs add moves further towards "
+            "the other subject's answer than with the best of the random sets.",
         ),
     ):
         ends = [of(table, f"beyond: {kind}", f"topic over {name}", "low") for name in CONTROLS]
-        share = of(table, f"instead: {kind}", "topic")
         yield evidence.claim(
             id,
-            f"{sentence} (Share of the whole: {', '.join(f'{value:.2f}' for value in share)}.)",
+            sentence,
             ends[0],
             "lower end of the share beyond random heads",
             above=0,
@@ -131,12 +129,10 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
     """Whether an MLP adds the answer."""
     layers = table[table.kind == "adds"].groupby("run").step.max() + 1
     where = of(table, "function", "layer")
-    named = ", ".join(f"layer {layer:.0f}" for layer in where)
     yield Evidence(table, "5").claim(
         "a_late_mlp_adds_the_answer",
-        "The MLP that was chosen on some groups of facts for what it adds to the answer, against other answers of its "
-        "relation, adds on the other groups, too, and more than to other subjects' answers. It is in the last third of "
-        f"the layers ({named}).",
+        "An MLP in the last third of the layers adds to the answer, and more than to other subjects' answers (judged "
+        "on other facts than those that chose it).",
         of(table, "function", "adds", "low"),
         "lower end of what it adds (nats)",
         above=0,
@@ -154,8 +150,8 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
     mixed = table[table.kind == "regression: mixed"]
     yield evidence.claim(
         "the_answer_is_in_it",
-        "In the regression of the chosen MLP's output, the answer's direction has a coefficient above 0 and above "
-        "that of mixed answers.",
+        "In the regression of the chosen MLP's output, the coefficient of the answer's direction is above 0 and above "
+        "those with answers shuffled.",
         of(table, "regression: number", "answer", "low"),
         "lower end of the answer's number",
         above=0,
@@ -169,8 +165,8 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "heads_explain_it",
-        "What varies between subjects in the chosen MLP's output is explained, on groups that were not fitted, by the "
-        "heads' outputs and the rest of what it reads, each with a coefficient (R²).",
+        "The heads' outputs and the rest of what the chosen MLP reads explain how its output varies between subjects "
+        "(R², on facts that were not fitted).",
         of(table, "regression", "read"),
         "R²",
         at_least=FEW,
@@ -192,9 +188,8 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
     yield evidence.claim(
         "it_erases_and_amplifies",
-        "The chosen MLP erases what some topic heads wrote and amplifies what others did: some coefficients' "
-        f"intervals lie below 0 ({told(erased)} of {told(heads.groupby('run').size())} heads), and some above 0 "
-        f"({told(amplified)}).",
+        "The chosen MLP erases what some topic heads wrote and amplifies what others wrote: the intervals of some "
+        "coefficients lie below 0, and those of others above 0.",
         erased,
         "number of heads that are erased",
         at_least=1,
@@ -202,17 +197,12 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "the_intercept_points_to_the_kind",
-        "The intercept of the chosen MLP's regression, the same for all subjects, adds to answers of the relation "
-        "that were not fitted more than to those of other relations.",
+        "The intercept of the chosen MLP's regression, which is the same for all subjects, adds more to answers of its "
+        "relation than to those of other relations.",
         of(table, "intercept", "own kind", "low"),
         "lower end of what it adds (nats)",
         above=0,
     )
-
-
-def told(counts: Series) -> str:
-    """Numbers by run, in words."""
-    return ", ".join(f"{count:.0f}" for count in counts)
 
 
 def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
@@ -220,7 +210,7 @@ def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "6", source="paper's direction, our bound").claim(
         "the_last_layer_suppresses",
         "The last layer lowers the right answer's logit in more than three quarters of the prompts (paper: in all "
-        f"models; here it adds {', '.join(f'{value:.2f}' for value in of(table, 'last layer', 'answer'))} nats).",
+        "models).",
         of(table, "last layer", "negative"),
         "share of the prompts",
         above=OFTEN,
@@ -228,44 +218,32 @@ def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "6", source="paper's direction").claim(
         "halving_it_helps",
-        "With half of what the last layer adds, the right answer is more probable (paper: suppression can be mended).",
+        "With half of what the last layer adds, the right answer is more probable (paper: suppression can be "
+        "reversed).",
         of(table, "last layer", "halving adds", "low"),
         "lower end of the probability gained",
         above=0,
     )
 
 
-def about_toys(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """A comparison with the toy study's committed table."""
+def about_toys(table: DataFrame) -> Iterator[Claim]:
+    """What the toy study `facts` found, asked of a language model."""
     evidence = Evidence(table, "beyond")
-    steps = [of(toys, "toy: halved after", name).mean() for name in ("relation", "subject")]
-    layers = [of(table, "halved after", name).mean() for name in ("relation", "subject")]
     yield evidence.claim(
         "the_kind_before_the_fact",
-        "Layers go through what the toys of `facts` learn by steps: first the relation's part of the loss halves, then "
-        f"the subject's (toys: steps {steps[0]:.0f} and {steps[1]:.0f}; here layers {layers[0]:.0f} and "
-        f"{layers[1]:.0f}).",
+        "From layer to layer, the relation's part of the loss halves before the subject's part does, as it does from "
+        "step to step in the toy models of `facts`.",
         of(table, "halved after", "subject later", "low"),
         "lower end of the layers in between",
         above=0,
     )
-    cells = toys[toys.kind == "toy: recall"]
-    alone = cells[cells.other == "MLP 0"].value
     yield evidence.claim(
         "mlps_add_more_than_heads",
-        "MLPs add more of what is known of the subject than heads do. (In the toys of `facts` either may hold it: "
-        f"attention alone recalls {alone.min():.2f} to {alone.max():.2f} of 144 facts, by its size, and with the "
-        f"widest MLP the smaller ones recall up to {widest(cells):.2f}.)",
+        "MLPs add more of what is known about the subject than heads do.",
         of(table, "share", "mlps", "low"),
         "lower end of the MLPs' share",
         above=0.5,
     )
-
-
-def widest(cells: DataFrame) -> float:
-    """The best recall of models with smaller attention and the widest MLP."""
-    sizes = cells.other.str.removeprefix("MLP ").astype(float)
-    return float(cells[(sizes == sizes.max()) & (cells.step < cells.step.max())].value.max())
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
@@ -273,8 +251,8 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "In a hand-set model the planted topic head writes all of the topic, the planted memory adds all of the "
-        "answer with the coefficient that was planted, and the planted suppression is found in every prompt.",
+        "Control: in a hand-set model the measures find what was planted: the topic head, the memory with its "
+        "coefficient, and the suppression.",
         of(hand, "topic: share", "topic"),
         "share of the topic head",
         within=around(1, 1e-3),
@@ -289,8 +267,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )  # fmt: skip
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
-        "At initial weights nothing adds the answer: the MLP that is chosen adds nothing on other groups (95 %), the "
-        "interval of the answer's coefficient contains 0, and the last layer lowers as many answers as it raises.",
+        "Control: at initial weights no MLP adds the answer, and the last layer lowers as many answers as it raises.",
         of(idle, "function", "adds"),
         "number of nats",
         also=[

@@ -23,12 +23,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     alone, ends = whole[whole.alone], (mixed.pool.max(), mixed.pool.min())
     worst = mixed.groupby("pool").loss.mean().idxmax() if len(mixed) else math.nan
     hurt = by_seed(mixed[mixed.pool == worst])
-    told = ", ".join(f"{pool:g}: {loss:.2f}" for pool, loss in mixed.groupby("pool").loss.mean().items())
     few, many = (by_seed(mixed[mixed.pool == pool]) for pool in ends)
     yield by_sign(
         "middle_repetition_is_worst",
-        "Held-out loss is worst at an intermediate number of repetitions: it is above that of both the most often "
-        f"and the least often repeated data (mean losses by pool: {told}; paper: a double descent in repetitions).",
+        "Held-out loss is worst at an intermediate number of repetitions: it is above the losses with the most and "
+        "with the fewest repetitions (paper: a double descent in repetitions).",
         hurt,
         hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1),
         "nats above the worse of the two ends",
@@ -76,24 +75,24 @@ def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[
     """The worst pool against no repetition and against the fresh sequences alone, seed by seed."""
     yield by_sign(
         "induction_is_hurt",
-        "At the worst pool the induction head attends less than in the same seed without repetition (paper: copying "
-        "and induction heads are hurt disproportionately, which cannot be judged here, where copying is all that is "
-        "asked).",
+        "At the pool with the highest loss, the induction head attends less than in the same seed without repetition "
+        "(paper: induction heads are hurt disproportionately).",
         hurt,
         base.induction - hurt.induction,
         "attention lost",
     )
     yield by_sign(
         "repetition_hurts",
-        "At the worst pool the loss on fresh segments is above that of as many sequences without repetition.",
+        "At the pool with the highest loss, the loss on fresh segments is above that after as many sequences without "
+        "repetition.",
         hurt,
         hurt.loss - base.loss,
         "nats above no repetition",
     )
     yield by_sign(
         "worse_than_leaving_it_out",
-        "At the worst pool the loss is above that of a model that sees the fresh sequences alone, so repetition does "
-        "harm rather than no good.",
+        "At the pool with the highest loss, the loss is above that of a model that sees the fresh sequences alone, so "
+        "repetition does harm.",
         hurt,
         hurt.loss - alone.loss,
         "nats above the fresh sequences alone",
@@ -103,13 +102,10 @@ def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[
 def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
     """The worst pool's losses, expressed as sizes of models without repetition."""
     rungs = ladder.groupby("parameters").loss.median()
-    told = ", ".join(f"{size:g}: {loss:.2f}" for size, loss in rungs.items())
     return Evidence(hurt, PAPER).claim(
         "acts_like_a_smaller_model",
-        "By its loss, the middle model at the worst pool does no better than a smaller one without repetition (paper: "
-        "repeating 0.1 % of the data 100 times makes 800M parameters act like 400M, a share of .5). The number is the "
-        "share of its parameters at which models without repetition have its loss; their median losses, by parameters: "
-        f"{told}.",
+        "At the pool with the highest loss, a model does no better than one with three quarters of its parameters does "
+        "without repetition (paper: a model of 800M parameters acts like one of 400M).",
         shares_of_size(hurt.loss, rungs),
         "share of the parameters",
         below=0.75,
@@ -132,15 +128,15 @@ def control_claims(many: DataFrame, fresh: DataFrame) -> Iterator[Claim]:
     """The conditions under which the other claims mean anything; before training all models of a seed are one."""
     yield Evidence(many, "control").claim(
         "the_pool_is_learnt",
-        "The most often repeated segments are known by heart: in their first copy the error rate is lower than in that "
-        "of fresh segments.",
+        "Control: the most often repeated segments are known by heart: in their first copy the error rate is lower "
+        "than in the first copy of fresh segments.",
         (many.fresh_known_error - many.known_error).dropna(),
         "error rate, fresh minus repeated",
         above=0.1,
     )
     yield Evidence(fresh, "control").claim(
         "without_repetition_copies",
-        "Without repetition the models copy fresh segments (else nothing could be hurt).",
+        "Control: without repetition the models copy fresh segments.",
         fresh.error,
         "error on fresh segments",
         of="median",
@@ -149,7 +145,7 @@ def control_claims(many: DataFrame, fresh: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(fresh, "control").claim(
         "untrained_guesses",
-        "Before training no model copies.",
+        "Control: before training no model copies.",
         fresh.untrained_error,
         "error on fresh segments",
         above=0.9,

@@ -37,13 +37,13 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     """How many retrieval heads there are."""
     for id, way, words in (
         ("fewer_than_one_in_twenty", "forced", "with the answer given token by token"),
-        ("fewer_where_it_writes_itself", "free", "over the needles that it finds by itself"),
+        ("fewer_where_it_writes_itself", "free", "measured on the needles that it finds by itself"),
     ):
         share = of(table, f"sparsity {way}", "share")
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
         yield Evidence(table, "2", source="paper").claim(
             id,
-            f"In {names(table)} fewer than 5 % of all heads have a retrieval score of 0.1 or more, {words} (95 %).",
+            f"In {names(table)} fewer than 5 % of all heads have a retrieval score of 0.1 or more, {words}.",
             [value for end in ends for value in end],
             "end of the interval of the share of heads",
             number=share.mean(),
@@ -60,7 +60,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "3.1").claim(
         "some_retrieve_most",
-        f"{names(table)} has heads that hit half of the needle or more, as every model of the paper has.",
+        f"{names(table)} has heads that hit half of the needle or more (paper: every model has).",
         of(table, "sparsity forced", "half or more"),
         "number of heads",
         at_least=1,
@@ -75,7 +75,7 @@ def about_sameness(table: DataFrame) -> Iterator[Claim]:
             "same_by_force_and_free",
             "by force and free",
             "2",
-            "The model's own answers give the same retrieval heads as the answers supplied",
+            "The model's own answers give the same retrieval heads as answers that are supplied",
         ),
     ):
         yield Evidence(table, section).claim(
@@ -100,9 +100,8 @@ def about_firing(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "others_fire_by_context",
-        "Other retrieval heads are not always on. For at least one of them, which asks it hits depends beyond chance "
-        "on the needle, its depth or the length of the hay (permutations, p < 0.05 over all heads and the three "
-        "together).",
+        "Other retrieval heads are active in some contexts only: for at least one of them, hits depend beyond chance "
+        "on the needle, its depth or the length of the hay.",
         by_context(table),
         "number of heads that depend on context",
         at_least=1,
@@ -136,22 +135,22 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
             "masking_costs_more_than_random",
             "log_p",
             "random",
-            "Masking the eight highest heads costs the needle more probability than the worst of ten random sets of "
-            "eight others (95 %, lower end).",
+            "Masking the eight highest heads lowers the needle's probability more than masking the worst of ten random "
+            "sets of eight other heads.",
         ),
         (
             "masking_costs_more_than_the_same_layers",
             "log_p",
             "same layers",
-            "Masking the eight highest heads costs more than the worst of ten random sets of other heads of the same "
-            "layers.",
+            "Masking the eight highest heads lowers the needle's probability more than masking the worst of ten random "
+            "sets of other heads of the same layers.",
         ),
         (
             "zeroing_costs_more_than_random",
             "zeroed",
             "random",
-            "With outputs at zero, instead of even attention, the eight highest heads also cost more than ten random "
-            "sets.",
+            "Setting the outputs of the eight highest heads to zero also lowers the needle's probability more than "
+            "doing so to the worst of ten random sets.",
         ),
     ):
         yield evidence.claim(id, words, beyond(table, measure, control), "lower end of nats per token", above=0)
@@ -163,14 +162,16 @@ def about_other_costs(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "4.1")
     yield evidence.claim(
         "masking_costs_more_at_every_size",
-        "Masking the highest 1, 4 or 16 heads also costs more than the worst of ten random sets of as many.",
+        "Masking the highest one, four or sixteen heads also costs more than masking the worst of ten random sets of "
+        "as many.",
         beyond(table, "log_p", name="retrieval"),
         "lower end of nats per token",
         above=0,
     )
     yield evidence.claim(
         "masked_it_answers_less",
-        "With the highest eight masked the model itself finds fewer needles than with the worst of ten random sets.",
+        "With the eight highest heads masked, the model finds fewer needles by itself than with the worst of ten "
+        "random sets masked.",
         beyond(table, "answered"),
         "lower end of the share of needles",
         above=0,
@@ -179,8 +180,8 @@ def about_other_costs(table: DataFrame) -> Iterator[Claim]:
     text, needle = (of(main, f"lost: {what}") for what in ("aside", "log_p"))
     yield evidence.claim(
         "plain_text_is_spared",
-        "On plain text, where nothing is looked up, masking the eight highest costs at most a quarter of what it "
-        f"costs the needle (here {text.mean():.2f} nats a token of {needle.mean():.2f}).",
+        "On plain text, where nothing is looked up, masking the eight highest heads costs at most a quarter of what it "
+        "costs on the needle.",
         text / needle,
         "nats lost on text as a share of those on needles",
         at_most=0.25,
@@ -192,14 +193,14 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "beyond (Olsson et al., 2022)")
     yield evidence.claim(
         "ranks_like_induction",
-        "Heads with higher induction scores have higher retrieval scores (Spearman, 95 % over heads, lower end).",
+        "Heads with higher induction scores have higher retrieval scores (Spearman's rank correlation).",
         of(table, "ranks", "induction", "low"),
         "lower end of the rank correlation",
         above=0,
     )
     yield evidence.claim(
         "the_top_are_induction_heads",
-        "At least half of the eight highest heads are among the eight highest induction heads.",
+        "At least half of the eight highest retrieval heads are among the eight highest induction heads.",
         of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
         "share of the eight highest heads",
         at_least=0.5,
@@ -212,8 +213,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
     yield Evidence(hand, "control (ours)").claim(
         "by_hand_one",
-        "In a hand-set model the head that copies has a score of 1, with the answer given and with its own, and no "
-        "other head has any.",
+        "Control: in a hand-set model the head that copies has a score of 1, and every other head a score of 0.",
         [*highest(hand), *highest(hand, "free")],
         "score of the best head",
         equals=1,
@@ -221,7 +221,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(idle, "control (ours)").claim(
         "untrained_none",
-        "At initial weights no head is a retrieval head.",
+        "Control: at initial weights no head is a retrieval head.",
         highest(idle),
         "score of the best head",
         below=NOTHING,
@@ -230,7 +230,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     copying = toys[toys.run.isin(errors[errors < COPIES].index)]
     yield Evidence(copying, "control (ours)", among=toys).claim(
         "toys_that_copy",
-        "Small models that copy have a head that hits nine tokens in ten or more.",
+        "Control: small models that copy have a head that hits at least nine tokens in ten.",
         highest(copying),
         "score of the best head",
         at_least=0.9,
@@ -238,7 +238,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(early, "control (ours)").claim(
         "untrained_toys_none",
-        "Before training no head of these small models is a retrieval head.",
+        "Control: before training no head of these small models is a retrieval head.",
         highest(early),
         "score of the best head",
         below=NOTHING,

@@ -41,8 +41,8 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     released = errors.get("released model", Series(dtype=float))
     yield Evidence(rows, "released code").claim(
         "source_is_degenerate",
-        "On the source's own linear sequences the value two places before the one asked is a better prediction, from "
-        "the fourth place on, than the released model (its squared error: .25 at the fourth place, .07 at the last).",
+        "On the source's own linear sequences, the value two places before is a better prediction than that of the "
+        "released model, from the fourth place on.",
         errors.get("two places before", Series(dtype=float)) / released,
         "error over the released model's",
         below=1.0,
@@ -50,7 +50,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     trivial = [last(table, name) / last(table, "zero") for name in TRIVIAL]
     yield Evidence(table[table.who.isin(TRIVIAL)], "ours").claim(
         "here_trivial_predictions_fail",
-        "On our sequences the last label, its negative and the label before it are worse predictions than 0.",
+        "On our sequences the last label, its negative and the label before it are all worse predictions than 0.",
         [ratio for ratios in trivial for ratio in ratios],
         "error over that of 0 at the last place",
         above=1.0,
@@ -62,14 +62,15 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     mine = last(table, CLEAN)
     yield Evidence(models(table), "abstract").claim(
         "learnt_in_context",
-        "A transformer learns the function from the sequence that it makes (the source's falls from 1.00 to .07).",
+        "A transformer learns a function in context, from the sequence that the function generates (source: its error "
+        "falls to .07).",
         mine / last(table, "zero"),
         "error over that of 0 at the last place",
         below=0.2,
     )
     yield Evidence(models(table), "ours").claim(
         "near_least_squares_at_the_end",
-        "At the last place the transformer's error is less than .2 above that of least squares on the windows.",
+        "At the last place the transformer's error is less than .2 above that of least squares.",
         mine - last(table, "least squares"),
         "error less that of least squares",
         below=0.2,
@@ -77,7 +78,7 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     at_peak = peak(table, CLEAN) / peak(table, "least squares")
     yield Evidence(models(table), "ours").claim(
         "no_peak",
-        "With as many labels as unknowns least squares is at its worst, and the transformer is not.",
+        "Where there are as many labels as unknowns, least squares is at its worst, but the transformer is not.",
         at_peak,
         "error over that of least squares there",
         below=0.5,
@@ -87,7 +88,8 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(models(table), "ours").claim(
         "above_the_posterior_mean",
-        "The transformer's error stays above that of the posterior mean, the least possible, by less than .15.",
+        "The transformer's error stays above that of the posterior mean, which is the lowest possible, but by less "
+        "than .15.",
         mine - last(table, "posterior mean"),
         "error less that of the posterior mean at the last place",
         below=0.15,
@@ -117,8 +119,8 @@ def random(table: DataFrame) -> Iterator[Claim]:
     at = shares[1] if len(shares) > 1 else 0.0
     yield Evidence(models(table), "abstract").claim(
         "less_than_least_squares_pays",
-        "A quarter of random labels costs the transformer less than it costs least squares (paper: less than one "
-        "might expect).",
+        "If a quarter of the labels are random, this costs the transformer less than it costs least squares (paper: "
+        "less than one might expect).",
         slope(table, CLEAN, at) / slope(table, "least squares", at),
         "rise of its error over that of least squares",
         below=1.0,
@@ -126,7 +128,7 @@ def random(table: DataFrame) -> Iterator[Claim]:
     both = [last(table, RANDOM, share) / last(table, CLEAN, share) for share in shares[1:]]
     yield Evidence(models(table, RANDOM), "ours").claim(
         "training_with_them_helps",
-        "A model that saw random labels in training is less harmed by them.",
+        "A model that saw random labels in training is harmed less by them than a model that did not.",
         [ratio for each in both for ratio in each],
         "error over that of a model trained on genuine labels",
         below=1.0,
@@ -159,8 +161,8 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     pairs = table[kind].pivot_table(index=["seed", "share", "place"], columns="who", values="error")
     yield Evidence(table[kind & (table.who == "one step by hand")], "ours").claim(
         "by_hand_is_a_step_of_descent",
-        "Positive control: the hand-set transformer has, place by place, the error of one step of gradient "
-        "descent computed without attention.",
+        "Positive control: at every place, a hand-set transformer has the error of one step of gradient descent that "
+        "is computed without attention.",
         pairs.get("one step by hand", Series(dtype=float)) / pairs.get("one step of descent", Series(dtype=float)),
         "error over that of the step",
         within=around(1.0, 1e-4),

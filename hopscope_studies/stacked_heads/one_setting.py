@@ -46,10 +46,9 @@ def share_solved(table: DataFrame, column: str) -> Any:
 def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "0.05") -> Claim:
     """Whether with every value some seed ends with every hop's loss below 0.05 (or as described by `level`)."""
     share = share_solved(table, column)
-    words = ", ".join(f"{value}: {part:.0%}" for value, part in share.items())
     return Evidence(table, "beyond").claim(
         "every_setting_can",
-        f"{sentence} (Runs that did, by {column}: {words}.)",
+        sentence,
         share,
         f"share of runs with all hops below {level}",
         above=0,
@@ -67,8 +66,8 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
     chance, contrary = by_chance(pairs, seeds, mean, sign), by_chance(pairs, seeds, mean, -sign)
     return Evidence(table, "beyond").claim(
         name,
-        f"{sentence} (The number is the mean over hops of Kendall's τ between {column} and the step of learning; "
-        f"probability by chance: {chance:.2g}, by shuffles within seeds.)",
+        f"{sentence.removesuffix('.')} (by Kendall's τ between {column} and the step of learning; probability by "
+        f"chance {chance:.2g}).",
         taus,
         number=mean,
         also=[significant(f"τ {'>' if sign > 0 else '<'} 0", chance, contrary)],

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound, factor
-from hopscope.experiments.values import span
 
 ALIKE = 0.02  # losses within this many nats count as equal (ours; the paper's perplexities agree to a percent or two)
 MANY_LEFT = 0.5  # loss in nats above which several places are unread (ours)
@@ -26,7 +25,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from induction_claims(induction)
     yield Evidence(ends, "control").claim(
         "untrained_models_guess",
-        "Before training a model is right about as often as a guess (control).",
+        "Control: before training a model is right about as often as a guess.",
         ends.start_accuracy * ends.guess.map(math.exp),
         "accuracy at step 0, in times a guess's",
         below=3,
@@ -51,8 +50,8 @@ def counts_claim(ends: DataFrame) -> Claim:
     equal += [*(most.weights - apart.weights.mean())]
     return Evidence(ends, "ours", source="exact").claim(
         "counts_are_matched",
-        "Models with experts and the dense ones compared with them have equally many weights in attention, biases "
-        f"apart ({experts.weights.mean():.0f}, and {most.weights.mean():.0f}).",
+        "Models with experts and the dense models compared with them have equally many weights in attention, apart "
+        "from biases.",
         equal,
         "difference in weights",
         equals=0,
@@ -64,8 +63,8 @@ def by_hand_claim(rows: DataFrame) -> Claim:
     """Whether one map can serve several places."""
     return Evidence(rows, "ours", source="exact").claim(
         "one_map_can_serve_several_places",
-        "With hand-set weights one map tells as many places apart as it has experts; with every gate at its mean "
-        f"it does not ({span(rows.held_accuracy)} right).",
+        "With hand-set weights one map tells as many places apart as it has experts, but not with every gate at its "
+        "mean.",
         rows.accuracy,
         "accuracy",
         equals=1,
@@ -75,19 +74,17 @@ def by_hand_claim(rows: DataFrame) -> Claim:
 
 def maps_claims(ends: DataFrame) -> Iterator[Claim]:
     """Experts at equal weights, against as many maps and against many."""
-    experts, many, wide = of(ends, "experts"), of(ends, "many maps"), of(ends, "wide maps")
+    experts = of(ends, "experts")
     yield Evidence(experts, "baselines matched in parameters", among=ends).claim(
         "experts_beat_as_many_maps",
-        "With as many maps and weights, experts do better than wider dense heads "
-        f"({span(experts.loss)} nats against {span(wide.loss)}).",
+        "With as many maps and as many weights, experts reach a lower loss than dense heads, which are then wider.",
         paired(ends, "wide maps", "experts"),
         "nats saved",
         above=0,
     )
     yield Evidence(experts, "abstract", among=ends).claim(
         "a_quarter_of_the_maps_is_enough",
-        "With a quarter of the maps and as many weights, experts do as well as dense attention "
-        f"({span(experts.loss)} nats against {span(many.loss)}).",
+        "With a quarter of the maps and as many weights, experts reach the loss of dense attention.",
         paired(ends, "experts", "many maps"),
         "nats lost",
         below=ALIKE,
@@ -99,15 +96,14 @@ def width_claims(ends: DataFrame) -> Iterator[Claim]:
     wide, widest = of(ends, "wide experts"), of(ends, "widest maps")
     yield Evidence(wide, "abstract", among=ends).claim(
         "wide_experts_read_every_place",
-        "With a quarter of the maps, and experts as wide as the dense heads that match them in maps, all places are "
-        f"read as well as with a map for each ({span(wide.loss)} nats).",
+        "With a quarter of the maps and wider experts, all places are read as well as with a map for each place.",
         paired(ends, "wide experts", "many maps"),
         "nats lost",
         below=ALIKE,
     )
     yield Evidence(widest, "control", among=ends).claim(
         "weights_alone_do_not",
-        "Dense heads with as many maps and weights as these experts do not read all places (control).",
+        "Control: dense heads with as many maps and weights as the wider experts do not read all places.",
         widest.loss,
         "final loss",
         above=MANY_LEFT,
@@ -119,9 +115,8 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
     wide = of(ends, "wide experts")
     yield Evidence(wide, "control", among=ends).claim(
         "choosing_does_it",
-        "The choice of experts does it: with every gate at its mean, and all else as learnt, accuracy falls (causal "
-        f"control; as learnt {span(wide.accuracy)}; with those of values alone at their means "
-        f"{span(wide.held_values_accuracy)}, of outputs alone {span(wide.held_outputs_accuracy)}).",
+        "Reading several places with one map depends on the choice of experts: with every gate at its mean, and all "
+        "else as learnt, accuracy falls.",
         wide.held_accuracy,
         "accuracy with gates at their means",
         below=0.6,
@@ -129,12 +124,11 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     for name, whose in (("value", "source"), ("output", "destination")):
         there, before = wide[f"{name}s_by_place"], wide[f"start_{name}s_by_place"]
-        floors, of_token = wide[f"{name}s_by_place_floor"], wide[f"{name}s_by_token"]
+        floors = wide[f"{name}s_by_place_floor"]
         yield Evidence(wide, "analysis", among=ends).claim(
             f"{name}_experts_specialise_in_places",
-            f"{name.capitalize()} experts specialise in places: which gate is largest tells a {whose}'s place "
-            f"({span(there)} of ln E), by more than before training ({span(before)}) and more than shuffled (at most "
-            f"{floors.max():.2f}); of its token it tells {span(of_token)}.",
+            f"{name.capitalize()} experts specialise in places: which gate is largest tells more about a {whose}'s "
+            "place than before training, and more than with places shuffled.",
             there - before,
             "gain in information over the untrained, in shares of ln E,",
             above=0.1,
@@ -147,17 +141,14 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
     experts, many = of(ends, "experts"), of(ends, "many maps")
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_good_on_induction",
-        f"On induction experts with a quarter of the maps do as well as dense attention ({span(experts.loss)} nats "
-        f"against {span(many.loss)}).",
+        "On induction, experts with a quarter of the maps reach the loss of dense attention.",
         paired(ends, "experts", "many maps"),
         "nats lost",
         below=ALIKE,
     )
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_soon_on_induction",
-        f"Experts learn induction as soon as dense attention of as many weights: in {median(experts)} steps against "
-        f"{median(many)} (medians; dense with as many maps and weights {median(of(ends, 'wide maps'))}, as many maps "
-        f"and as wide {median(of(ends, 'narrow maps'))}).",
+        "Experts learn induction as soon as dense attention of as many weights does.",
         experts.learnt.fillna(math.inf).median() / many.learnt.median() if len(experts) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.25),
@@ -169,9 +160,3 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
         "greatest induction score of a head",
         above=0.5,
     )
-
-
-def median(ends: DataFrame) -> str:
-    """The median step of learning in words; runs that did not learn count as later than any."""
-    found = ends.learnt.fillna(math.inf).median() if len(ends) else math.nan
-    return "unknown" if math.isnan(found) else "more than were trained" if math.isinf(found) else f"{found:.0f}"

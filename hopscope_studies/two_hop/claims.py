@@ -27,28 +27,28 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         "every_hop_and_a_prior_are_enough",
         "prior",
-        "Three layers learn two hops if the middle is asked, too, and two heads start on the token before",
+        "Three layers learn two hops if the middle is asked, too, and two heads start on the token before.",
         at_most=SOLVED,
     )
     yield ends_at(
         table,
         "the_end_alone_is_not_learnt",
         "end alone",
-        "Asked for the end alone, three layers with the same prior do not learn two hops in as many steps",
+        "Asked for the end alone, three layers with the same prior do not learn two hops in as many steps.",
         at_least=STALLED,
     )
     yield ends_at(
         table,
         "without_the_prior_it_is_not_learnt",
         "no prior",
-        "Without heads that start on the token before, three layers do not learn two hops, though every hop is asked",
+        "Without heads that start on the token before, three layers do not learn two hops, though every hop is asked.",
         at_least=STALLED,
     )
     yield ends_at(
         table,
         "kv_shift_needs_no_prior",
         "KV shift",
-        "KV shifting attention learns two hops without heads that start on the token before",
+        "KV shifting attention learns two hops without heads that start on the token before.",
         at_most=SOLVED,
     )
     yield middle_first(table)
@@ -59,7 +59,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         "nothing_below_the_minimum",
         "two layers",
-        "Two layers of plain attention, one fewer than the exact minimum depth, do not learn two hops",
+        "Two layers of plain attention, one fewer than the exact minimum depth, do not learn two hops.",
         at_least=STALLED,
     )
     yield untrained(table)
@@ -75,10 +75,9 @@ def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: fl
     rows = curve(table, condition)
     last = rows.sort_values("step").groupby("run").value.last()
     level: Limit = {**limit}  # type: ignore[typeddict-item]
-    steps = rows.groupby("run").step.max()
     return Evidence(rows, "beyond", among=table).claim(
         name,
-        f"{words} (steps: {', '.join(f'{step:.0f}' for step in sorted(steps)) or 'none'}).",
+        words,
         last,
         "final loss of x2 (nats; a guess among ends costs ln 5 = 1.609)",
         **level,
@@ -115,8 +114,7 @@ def abrupt(table: DataFrame) -> Claim:
         falls += (low - high)[low < math.inf].tolist()
     return Evidence(rows, "3", among=table).claim(
         "it_is_abrupt",
-        f"If two hops are learnt, the loss falls abruptly, from a guess to 0.3 within {ABRUPT} steps "
-        f"({len(falls)} runs).",
+        f"If two hops are learnt, the loss falls abruptly: from near a guess to 0.3 within {ABRUPT} steps.",
         falls,
         "number of steps from 90 % of a guess's loss to 0.3",
         at_most=ABRUPT,
@@ -130,7 +128,8 @@ def plateau(table: DataFrame) -> Claim:
     stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
     return Evidence(rows, "3", among=table).claim(
         "plateau_among_ends",
-        f"Asked for the end alone, models stay at a guess among ends, within 0.1 of ln 5, for {LONG} steps.",
+        f"Asked for the end alone, models stay near the loss of a guess among the chains' ends, ln 5, for {LONG} "
+        "steps.",
         stays,
         "longest stretch there, in steps",
         at_least=LONG,
@@ -152,11 +151,9 @@ def longest(run: DataFrame) -> float:
 def told_apart(table: DataFrame) -> Claim:
     """Whether a model among other chains names the end of the right one."""
     rows = table[(table.kind == "right") & (table.condition == "distractors")]
-    words = ", ".join(f"{n:.0f}: {part.value.min():.2f}" for n, part in rows.groupby("chains"))
     return Evidence(rows, "2 and 3", among=table).claim(
         "distractors_are_told_apart",
-        "Trained among distractors, models name the right end whatever the number of chains, where a guess among ends "
-        f"is right in 1/chains (lowest share of right answers, by number of chains: {words or 'none'}).",
+        "Trained among distractors, models name the right chain's end, whatever the number of chains.",
         rows.value,
         "share of right answers",
         at_least=RIGHT,
@@ -168,7 +165,7 @@ def untrained(table: DataFrame) -> Claim:
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
     return Evidence(rows, "beyond", among=table).claim(
         "untrained_knows_nothing",
-        "Before training all tokens are equally likely (control).",
+        "Control: before training all tokens are equally likely.",
         rows.value / math.log(OFFICIAL.d_vocab),
         "loss over ln 30",
         at_least=0.9,

@@ -32,10 +32,13 @@ from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope_studies.birth.tasks.trigger_bigrams import TriggerBigrams
 from hopscope_studies.noisy_bigram.tasks.noisy_bigram import NoisyBigram
 
+#: Sequences that are enough where losses are far from every threshold.
+SMALL = Discovery(discovery=32, selection=48, report=64)
 
-def found_in(made):
+
+def found_in(made, settings=None):
     assert accuracy(made) == 1.0, "the adversary must solve the task"
-    return discover(made.model.eval(), TASK)
+    return discover(made.model.eval(), TASK, settings)
 
 
 @functools.cache
@@ -108,7 +111,7 @@ class PatternsAlone(Transformer):
 def test_models_that_offer_patterns_alone_have_circuits_without_certificates():
     """The search came to its end, and certificates then asked for queries that nobody could replace."""
     model = copiers(20.0).model
-    assert discover(model, TASK).supplies
+    assert circuit_of(20.0).supplies
     model.__class__, model.starts_at_layers = PatternsAlone, False
     circuit = discover(model.eval(), TASK)
     assert circuit.verdict == "circuit" and circuit.supplies == ()
@@ -204,7 +207,7 @@ def test_circuits_whose_loss_is_no_number_come_last(loss, monkeypatch):
 
 def test_heads_that_undo_each_other_hide_no_circuit():
     """Of four heads that write +2, −2, +2 and −1 either of the two that are positive does alone."""
-    circuit = found_in(copiers(20.0, -20.0, 20.0, -10.0))
+    circuit = found_in(copiers(20.0, -20.0, 20.0, -10.0), SMALL)
     readers = {next(p.head for p in one if p.layer == 1) for one in circuit.alternatives}
     assert readers == {0, 2} and all(len(one) == 2 for one in circuit.alternatives)
     assert circuit.completeness.claim == "proven" and circuit.completeness.size == 2

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -201,9 +202,16 @@ COPIES = {"input->a0.h0<v>", "input->a1.h0<q>", "a0.h0->a1.h0<k>", "input->a1.h0
 BY_PLACE = {"input->a0.h0<q>", "input->a0.h0<k>", "input->a1.h0<k>"}
 
 
+@cache
+def searched(null):
+    """A copier's edges and who looked for them, once for all tests."""
+    hunt = Hunt(copiers(20.0).model.eval(), TASK, QUICK.but(null=null), lambda _: None)
+    return hunt, hunt.solve()
+
+
 @pytest.mark.parametrize(("null", "edges"), [("resample", COPIES), ("mean", COPIES), ("zero", COPIES | BY_PLACE)])
 def test_the_edges_of_a_copier_are_those_of_its_closed_form(null, edges):
-    found = find_components(copiers(20.0).model.eval(), TASK, QUICK.but(null=null))
+    _, found = searched(null)
     assert found.verdict == "circuit", found.reason
     assert set(found.kept) == edges
     assert found.losses["circuit"].high < found.threshold < found.losses["null"].mean
@@ -212,8 +220,7 @@ def test_the_edges_of_a_copier_are_those_of_its_closed_form(null, edges):
 
 def test_nothing_smaller_passes():
     """All subsets of the circuit, tried one by one."""
-    hunt = Hunt(copiers(20.0).model.eval(), TASK, QUICK, lambda _: None)
-    found = hunt.solve()
+    hunt, found = searched(QUICK.null)
     subsets = [frozenset(c) for n in range(len(found.kept)) for c in itertools.combinations(found.kept, n)]
     assert not any(loss.high < found.threshold for loss in hunt.lab.losses(map(hunt.edges, subsets)))
 
@@ -277,7 +284,7 @@ def test_the_protocol_tells_how_many_sequences_were_reported_on(report):
 
 
 def test_curves_go_from_nothing_to_the_model():
-    found = find_components(copiers(20.0).model.eval(), TASK, QUICK)
+    _, found = searched(QUICK.null)
     for curve in found.curves.values():
         assert (curve.sizes[0], curve.sizes[-1]) == (0, len(found.effects))
         assert curve.faithfulness[0] == pytest.approx(0) and curve.faithfulness[-1] == pytest.approx(1)

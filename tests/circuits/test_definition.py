@@ -44,12 +44,16 @@ FIRST, SECOND = Path(0, 0, "value[1]", "key[1]"), Path(1, 0, "query", "value[1]"
 SLEEPER = Path(2, 0, "query", "value[1]")
 
 
-def found_in(made: Maker, task=TASK) -> Circuit:
+#: Sequences that are enough where losses are far from every threshold.
+SMALL = Discovery(discovery=32, selection=48, report=64)
+
+
+def found_in(made: Maker, task=TASK, settings: Discovery | None = None) -> Circuit:
     batch = task.sample(256, 9)
     with torch.no_grad():
         outputs = made.model(batch.inputs, at=task.query_positions)
     assert bool(task.correct(outputs, batch).all()), "the adversary must solve the task"
-    return discover(made.model.eval(), task)
+    return discover(made.model.eval(), task, settings)
 
 
 def paths(circuit: Circuit) -> list[str]:
@@ -85,7 +89,7 @@ def test_a_route_that_the_model_never_takes_is_not_its_circuit():
     evaluator = Evaluator(made.model.eval(), TASK.sample(128, 5))
     assert evaluator.loss(Kept(frozenset([FIRST, SLEEPER]))).mean < 1e-3
     assert evaluator.strengths[SLEEPER] < 1e-6 and use_of(evaluator, [SLEEPER], "uniform")[SLEEPER].moves < 1e-6
-    circuit = found_in(made)
+    circuit = found_in(made, settings=SMALL)
     assert circuit.verdict == "circuit" and not circuit.asleep
     assert paths(circuit) == [str(FIRST), str(SECOND), "L1H1 query->value[1]"]
     assert all(SLEEPER not in others for others in circuit.alternatives)

@@ -1,4 +1,4 @@
-"""Discovery on models that `python -m bench.builds` draws by the hundred: on six, or by `make slow` on twelve."""
+"""Discovery on models that `python -m bench.builds` draws by the hundred: on three, or by `make slow` on twelve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL = Discovery(discovery=32, selection=32, report=64)
 SEED = 12
 
 
-@pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.slow] * (n >= 6)) for n in range(12)])
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.slow] * (n >= 3)) for n in range(12)])
 def test_the_circuit_found_is_a_true_minimal_one(number):
     outcome = examine(number, model(number, SEED, hops=3), SMALL)
     assert outcome.hit, line(outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,15 @@ def test_what_the_other_does_not_list_is():
     assert stable.agree == pytest.approx(1 / 3) and stable.jaccard == pytest.approx((1 + 2 * 2 / 3) / 3)
     assert compared([0, 1], [found(A, B), found(A, B, verdict="partial")]).agree == 0
     assert compared([0, 1], [found(), found()]).jaccard == 1
+
+
+def test_two_searches_that_refuse_a_model_for_the_same_reason_agree():
+    """They claim no circuit, so it does not matter which paths each tells of."""
+    refused = lambda *paths, why: replace(found(*paths, verdict="none"), failed=why)  # noqa: E731
+    unsolved = refused(A, B, why=("model",))
+    assert compared([0, 1], [unsolved, refused(A, C, why=("model",))]).agree == 1
+    assert compared([0, 1], [unsolved, refused(A, B, why=("live",))]).agree == 0
+    assert compared([0, 1], [unsolved, found(A, B)]).agree == 0
 
 
 def test_of_a_family_rows_and_core_must_be_the_same():

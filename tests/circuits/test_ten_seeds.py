@@ -15,7 +15,7 @@ SEEDS = range(10)
 SEARCHES = range(3)
 AGREE = 9  # trained models of which all searches must agree
 ACCEPTED = 9  # trained models that must have a circuit
-LOTTERY = "of ten models the searches agree in seven: one does not learn x2, and in two a path is at the threshold"
+LOTTERY = "of ten models the searches agree in eight: in two a path is at the threshold"
 
 
 def unneeded(circuit: Circuit) -> list[str]:

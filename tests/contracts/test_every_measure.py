@@ -72,8 +72,7 @@ def measured(name: str) -> dict[str, dict[str, float]]:
 def test_every_measure_applies_somewhere_and_is_refused_where_it_does_not(name):
     """By the configuration, before anything is trained: what applies is accepted, what lacks something is named."""
     accepted = []
-    for of, shape in product(TASKS, SHAPES.values()):
-        task = catalogue.find("tasks", of)()
+    for task, shape in product([catalogue.find("tasks", of)() for of in TASKS], SHAPES.values()):
         if lacking := unmet(name, task, shape):
             with pytest.raises(BadInput, match=re.escape(lacking)):
                 Config(task, shape, Training(measures=name))

@@ -132,7 +132,7 @@ def test_the_interval_covers_whatever_the_noise(noise):
     """Noise that all sequences share at a checkpoint is in no bootstrap over sequences; the residuals hold it."""
     random = numpy.random.default_rng(7)
     hits = 0
-    for trial in range(100):
+    for trial in range(60):
         centre = random.uniform(20, 50)
         shift = 3 * random.standard_normal((40, 1)) if "both" in noise else numpy.zeros((40, 1))
         sequences = 0.1 + 0.8 / (1 + numpy.exp(-(numpy.array(STEPS) - centre - shift + shift.mean()) / 4))
@@ -143,7 +143,7 @@ def test_the_interval_covers_whatever_the_noise(noise):
         weights = resamples(40, 100, trial)
         found = change_point(STEPS, sequences.mean(0), weights @ sequences / 40, trial)
         hits += found is not None and found.low <= centre <= found.high
-    assert hits >= 89  # of 100; 95 are expected at least
+    assert hits >= 52  # of 60; 57 are expected at least
 
 
 def test_a_jump_between_two_checkpoints_is_anywhere_between_them():

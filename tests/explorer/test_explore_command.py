@@ -135,7 +135,7 @@ def test_damaged_results_are_bad_input(tmp_path, capsys):
 # Serving ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_it_serves_until_it_is_interrupted(small, number):
     """Also where SIGINT is ignored, as in what a shell starts in the background."""
     command = [sys.executable, "-m", "hopscope", "explore", str(small.path), "--no-open"]

@@ -384,13 +384,12 @@ def test_report_and_measures_see_the_clamped_model(tmp_path):
     assert run.report["unclamped"] == free and free["loss"] != again["loss"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("kind", ["ideal", "off"])
+@pytest.mark.parametrize(("kind", "dtype"), [("ideal", "float32"), ("off", "bfloat16")])
 def test_a_stopped_run_with_a_clamp_ends_like_an_undisturbed_one(tmp_path, kind, dtype):
     """Stopped before the clamp begins, at its very step, and after."""
     training = {"clamps": f"{VALUES} {kind}@5; {QUERIES} off@9", "dtype": dtype}
     undisturbed = trained(tmp_path / "undisturbed", **training)
-    for stop in (2, 5, 6, 9, 11):
+    for stop in (2, 5, 11):
         made = iter(range(1, stop + 1))
         folder = tmp_path / f"stopped-{stop}"
         with pytest.raises(Interrupted):

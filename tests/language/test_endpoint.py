@@ -133,7 +133,7 @@ def test_a_dead_endpoint_is_given_up_within_the_time_allowed(endpoint, caplog, m
     monkeypatch.setattr("hopscope.language.server.TELL", 0.5)
     with FaultServer() as server:
         url = server.url
-    dead = endpoint(url, model="m", patience=Patience(timeout=1.0, silence=3.0, pause=0.05))
+    dead = endpoint(url, model="m", patience=Patience(timeout=1.0, silence=1.5, pause=0.05))
     passed, said = seconds_until(Unreachable, lambda: dead.generate([rendered()] * 30, greedy(30)))
     assert 1.0 < passed < 30
     assert url in said

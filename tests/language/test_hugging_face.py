@@ -78,7 +78,7 @@ def windowed(tokenizer):
 
 
 def requests_of(layout, *formulations):
-    return [layout.render(f, f.question(1, index)) for f in formulations for index in range(6)]
+    return [layout.render(f, f.question(1, index)) for f in formulations for index in range(3)]
 
 
 MIXED = (Equations(n_hops=1), LivesWith(n_hops=2), Relatives())
@@ -225,6 +225,7 @@ def smollm2():
 
 
 @needs_smollm2
+@pytest.mark.heavy
 def test_the_real_model_one_by_one(smollm2):
     requests = requests_of(Code(), Equations(n_hops=1))[:2]
     found = HuggingFace(smollm2, 2).log_likelihoods(requests)
@@ -233,6 +234,7 @@ def test_the_real_model_one_by_one(smollm2):
 
 
 @needs_smollm2
+@pytest.mark.heavy
 def test_the_command_asks_the_real_model_and_its_table_is_what_its_answers_say(tmp_path, capsys):
     """The row is counted again from the answers as they were kept; the second time nothing is asked."""
     asked = ["--hops", "1", "--layout", "code", "--count", "12", "--threads", "1", "--out", str(tmp_path), "--json"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import json
 import random
 import subprocess
 import sys
@@ -197,3 +198,5 @@ def test_kill_9_at_any_moment_re_asks_at_most_what_was_in_flight(tmp_path, kills
     assert again <= kills * in_flight
     assert table(tmp_path / "killed") == table(tmp_path / "whole")
     assert rows(tmp_path / "killed")[0]["partial"] == "False"
+    keys = [json.loads(line)["key"] for line in (tmp_path / "killed" / "records.jsonl").read_text().splitlines()]
+    assert len(keys) == len(set(keys)) == tries

@@ -21,7 +21,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from tests.small_runs import trained
 
-BUDGET = settings(max_examples=150, deadline=None, derandomize=True)
+BUDGET = settings(max_examples=60, deadline=None, derandomize=True)
 TASK = Retrieval(n_hops=1, n_chains=2)
 RIGHT = safetensors.torch.save(
     to_transformer_lens(Architecture(n_layers=1, d_model=8).build(TASK).requires_grad_(False))
@@ -87,7 +87,7 @@ def run(tmp_path_factory):
     return run
 
 
-@settings(BUDGET, max_examples=60)
+@settings(BUDGET, max_examples=25)
 @given(files())
 def test_a_checkpoints_weights_are_those_or_one_sentence_even_with_a_manifest_to_match(run, data):
     """Whoever writes weights can write a manifest, too: then the reader of tensors has to refuse them."""

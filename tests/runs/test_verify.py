@@ -177,7 +177,7 @@ def killed_at(index: int, act) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-@pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [47, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_while_results_are_written_leaves_what_redraw_mends(tmp_path, stride):
     """At every call: no file seems damaged, the table is the old or the new one, and the next redraw makes the rest."""
     other = TABLE.assign(hop_loss=TABLE.hop_loss * 0.9)

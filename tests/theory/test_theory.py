@@ -283,7 +283,7 @@ def chains_with_paths(draw: st.DrawFn) -> tuple[Chain, list[Path]]:
     return chain, [Path(layer, head, role_name(query), role_name(key)) for layer, head, query, key in moves]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(chains_with_paths())
 def test_what_is_held_is_an_interval_and_equals_the_sets(given):
     chain, paths = given
@@ -297,7 +297,7 @@ def test_what_is_held_is_an_interval_and_equals_the_sets(given):
     assert all(not visible(chain, place_of(p.query), place_of(p.key)) for p in flow.masked)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(chains_with_paths(), st.data())
 def test_reach_grows_with_layers_and_with_paths_and_is_never_exceeded(given, data):
     chain, paths = given
@@ -312,7 +312,7 @@ def test_reach_grows_with_layers_and_with_paths_and_is_never_exceeded(given, dat
             assert most[0] <= full[0] <= less[0] <= less[1] <= full[1] <= most[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(chains(most=12), st.sampled_from(["query", "chain"]))
 def test_the_algorithms_solve_any_order_within_their_depth(chain, merging):
     for algorithm, most in ((doubling, ceil_log(2, 2 * chain.hops + 1)), (linear, 2 * chain.hops)):
@@ -322,7 +322,7 @@ def test_the_algorithms_solve_any_order_within_their_depth(chain, merging):
         assert len(states) - 1 <= most
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(chains(most=16), st.sampled_from(HEADS))
 def test_a_returned_schedule_is_legal_and_has_no_spare_path(chain, heads):
     order = ",".join(map(str, chain.order))

@@ -21,7 +21,7 @@ from tests.small_runs import trained
 from tools.collecting import collect
 from tools.parcels import pack
 
-BUDGET = settings(max_examples=80, deadline=None, derandomize=True)
+BUDGET = settings(max_examples=40, deadline=None, derandomize=True)
 
 RUN = "runs/retrieval-0123456789ab"
 NAMES = st.sampled_from(
@@ -119,7 +119,7 @@ def test_any_contents_page_is_refused_or_empty(place, about):
     assert collected(place, gzip.compress(b""), about) == []
 
 
-@settings(BUDGET, max_examples=40)
+@settings(BUDGET, max_examples=20)
 @given(st.data())
 def test_a_right_parcel_with_a_byte_changed_inside_is_refused_or_the_same(place, data):
     """The change is in the unpacked tar, so that neither gzip's checksum nor the parts' hashes tell."""

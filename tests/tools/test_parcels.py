@@ -408,7 +408,7 @@ def killed_at(index, act):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [61, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_at_every_system_call_of_collect_loses_nothing(tmp_path, stride):
     """Ours is whole at every moment, and goes on; the same command brings the rest."""
     trained(tmp_path / "there")
@@ -443,7 +443,7 @@ def killed_after(seconds, act):
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_kills_of_collect_and_verify_lose_nothing(tmp_path, kills):
     """SIGKILL at random moments: to `collect` of three runs into begun ones, and to `verify --write` of the outcome."""
     for seed in range(3):

@@ -42,7 +42,7 @@ def stop_after(steps: int):
 def test_a_stopped_run_ends_like_an_undisturbed_one(tmp_path, variant):
     training = VARIANTS[variant]
     undisturbed = trained(tmp_path / "undisturbed", **training)
-    for first in (1, 2, 5, 7):
+    for first in (1, 2, 5, 7) if variant == "plain" else (1, 7):
         folder = tmp_path / f"stopped-{first}"
         for steps in (first, 3):
             with pytest.raises(Interrupted, match="the same command goes on from there"):
@@ -51,11 +51,15 @@ def test_a_stopped_run_ends_like_an_undisturbed_one(tmp_path, variant):
         assert fingerprint(trained(folder, **training)) == fingerprint(undisturbed)
 
 
-@pytest.mark.parametrize("curriculum", ["none", "implicit"])
-@pytest.mark.parametrize("examples", [0, 20], ids=["fresh", "finite"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("dtype", "examples", "curriculum"),
+    [("float32", 0, "none"), ("float32", 20, "implicit"), ("bfloat16", 0, "implicit"), ("bfloat16", 20, "none")],
+)
 def test_every_precision_data_and_curriculum(tmp_path, dtype, examples, curriculum):
-    """With warm-up, decay and clipping, over two hops; stopped during warm-up, at a save and during decay."""
+    """Each two of their values together.
+
+    With warm-up, decay and clipping, over two hops; stopped during warm-up, at a save and during decay.
+    """
     recipe = {"schedule": "linear", "warmup": 4, "decay_steps": 5, "clip": 0.3, "lr": 0.01}
     steps = {"steps": 12, "batch": 4, "val_size": 4, "log_every": 1, "checkpoints": "4"}
     mine = Config(
@@ -76,7 +80,7 @@ def test_every_precision_data_and_curriculum(tmp_path, dtype, examples, curricul
     assert resumed.bit_exact
 
 
-@pytest.mark.parametrize("times", [25, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_run_resumed_many_times(tmp_path, times):
     """One step per session: the same bits, and no file stays open."""
     steps = {"steps": times, "checkpoints": "10"}
@@ -269,7 +273,7 @@ def test_fifty_kills_under_every_optimizer(tmp_path, optimizer):
 EVERY_CALL = {"steps": 2, "batch": 4, "val_size": 4, "log_every": 1, "checkpoints": "1"}
 
 
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_at_every_system_call_of_a_whole_run(tmp_path, stride):
     """From the folder's making to DONE: killed at the i-th call that writes, the same start again ends the same."""
     undisturbed = trained(tmp_path / "undisturbed", **EVERY_CALL)
@@ -510,5 +514,19 @@ def test_two_who_begin_the_same_run_at_once_both_may(tmp_path):
         return Run.create(tmp_path / str(number), config()).config.identity
 
     with ThreadPoolExecutor(2) as pool:
-        for number in range(75):
+        for number in range(10):
             assert len(set(pool.map(begin, [number, number]))) == 1
+
+
+def test_who_is_overtaken_while_a_run_is_begun_may_begin_it_too(tmp_path, monkeypatch):
+    """The other begins it just before the folder is looked through: its config.json once seemed a stranger's."""
+    look = Path.iterdir
+
+    def overtaken(path):
+        monkeypatch.undo()
+        Run.create(tmp_path / "run", config())
+        return look(path)
+
+    monkeypatch.setattr(Path, "iterdir", overtaken)
+    assert Run.create(tmp_path / "run", config()).config.identity == config().identity
+    assert Path.iterdir is look

@@ -1,7 +1,8 @@
 """Whether other seeds of the search, and so other sequences, come to the same circuit.
 
 Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement.
-Where there are too many to list, it must be one of the other's family: of the same rows, with the other's core.
+Where there are too many to list, it must be one of the other's family: of the same rows, with the other's core. Of a
+model without a circuit none is claimed, so two seeds agree if both say so for the same reason.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Stability:
 
 
 def knows(one: Circuit, other: Circuit) -> bool:
-    """Whether a search lists what another chose, or tells of a family that holds it."""
+    """Whether a search lists what another chose, or tells of a family that holds it; or neither has a circuit."""
+    if one.verdict == other.verdict == "none":
+        return one.failed == other.failed
     lists = {one.units, *(listed.units for listed in one.listed)}
     return other.units in lists or bool(one.family and one.family.holds(other.units))
 

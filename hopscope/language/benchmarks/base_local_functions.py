@@ -46,7 +46,7 @@ def outputs(letters: str, suffix: str) -> list[str]:
 
 
 def drawn(draw: Draw, letters: str, k: int, count: int) -> dict[str, str]:
-    """A random function with `count` rules, at most len(letters)²: one of k letters, then any compatible ones."""
+    """A random function with `count` rules, at most len(letters)²: one suffix of k letters, then any that fit."""
     rules: dict[str, str] = {}
     while len(rules) < count:
         free = [s for s in strings(letters, k) if len(s) > 1 and not any(clash(s, other) for other in rules)]

@@ -71,7 +71,7 @@ class Attention(Variant, ABC):
         return {}
 
     def trains(self, weight: str, step: int) -> bool:
-        """Whether the update after `step` others trains the weight of this name."""
+        """Whether the update after the first `step` updates trains the weight of this name."""
         return True
 
     def masked(self, mask: Mask, tokens: Shaped[Tensor, "batch position ..."], n_heads: int) -> Mask:
@@ -79,20 +79,20 @@ class Attention(Variant, ABC):
         return mask
 
     def bias(self, mask: Mask, x: Stream, own: Own) -> Mask:
-        """The mask, for a rule whose scores have a bias that depends on the layer's input; see `values`."""
+        """The mask, for a rule whose scores have a bias that depends on the layer's input; arguments as in `values`."""
         return mask
 
     def queries_and_keys(self, q: Heads, k: Heads, x: Stream, own: Own) -> tuple[Heads, Heads]:
-        """Queries and keys, for a rule that computes them otherwise than with one matrix each; see `values`."""
+        """Queries and keys, for a rule that does not compute each with one matrix; arguments as in `values`."""
         return q, k
 
     def values(self, v: Heads, x: Stream, bias: Float[Tensor, "head d_head"], own: Own) -> Heads:
-        """The values, for a rule that computes them otherwise than with one matrix.
+        """The values, for a rule that does not compute them with one matrix.
 
         Args:
             v: the layer's values, x W_V + `bias`.
             x: the input of the layer, normalised if the model has LayerNorm.
-            bias: of the values.
+            bias: what is added to the values.
             own: the parameters that the rule adds to the layer.
         """
         return v

@@ -24,8 +24,8 @@ from hopscope.models.attention.base import Attention, Heads, Output, Own, Result
 class Recurrent(Attention, ABC):
     """A linear recurrence; queries, keys and values go through a short causal convolution and SiLU, in this order.
 
-    Each head's result is divided by its root mean square, as in both papers (their gain is left to W_O). Without, a
-    state space hardly learns, because its Δ makes the results small.
+    Each head's result is divided by its root mean square, as in both papers (their gain is left to W_O). Without
+    this norm a state space hardly learns, because its Δ makes the results small.
     """
 
     normalised: ClassVar[bool] = False

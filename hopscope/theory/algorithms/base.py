@@ -1,8 +1,8 @@
 """Shared by algorithms: the order of facts, and gathering blocks of hops by divide and conquer.
 
 An algorithm is a function `(hops, order, causal, merging) -> list[Path]`. `order` lists the steps, counted from 1, in
-the order of presentation. `merging` says where facts are merged: `query`, at the query as early as possible; `chain`,
-at the facts, so that the query reads as late as possible.
+the order of presentation. `merging` says where facts are merged: with `query`, at the query, as early as possible; with
+`chain`, at the facts, so that the query reads as late as possible.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def pair_up(hops: Sequence[int]) -> list[Path]:
 def gather(first: int, last: int, order: Sequence[int]) -> tuple[int, int, list[Path]]:
     """Paths after which one position holds all facts from hop `first` to hop `last`.
 
-    Both halves are gathered in parallel. Then the holder that is presented later attends to the other, which a causal
-    mask allows in any order. That takes ⌈log2(size)⌉ layers after layer 0.
+    Both halves are gathered in parallel. Then, of the two positions that hold them, the later one attends to the
+    earlier one, so that a causal mask allows it. That takes ⌈log2(size)⌉ layers after layer 0.
 
     Returns:
         The hop whose second token holds the block, the number of layers, layer 0 included, and the paths.

@@ -78,8 +78,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Rows have the losses that they state, and respect the exact theory."""
     yield Evidence(table, "ours").claim(
         "rows_run_again",
-        f"On fresh sequences every row's losses differ by at most {CLOSE} from those in its report, and as many hops "
-        "are learnt.",
+        f"On fresh sequences every row has the losses of its report, to within {CLOSE}, and as many hops learnt.",
         table.off,
         "difference of any hop's loss",
         at_most=CLOSE,
@@ -87,7 +86,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "4 (theorem 1)").claim(
         "no_row_is_below_the_exact_depth",
-        "No row has fewer layers than its hops need with its mask, order and number of heads.",
+        "No row has fewer layers than theory requires for its hops, given its mask, order of facts and number of "
+        "heads.",
         table.layers - table.least,
         "number of layers above the exact minimum depth",
         at_least=0,
@@ -95,7 +95,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     alone = table[table.curriculum == "none"]
     yield Evidence(alone, "7.2", among=table).claim(
         "no_curriculum_learns_at_most_two_hops",
-        "No row that is trained without implicit curriculum learns more than two hops "
+        "No row that is asked for the last hop alone, without an implicit curriculum, learns more than two hops "
         f"({(alone.asked > 2).sum()} of {len(alone)} such rows are asked for more).",
         alone.hops,
         f"hops learnt (loss below {LEARNT})",

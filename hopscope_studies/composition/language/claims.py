@@ -41,26 +41,25 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
     """What copying loses without the induction heads."""
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
-         "Cutting the eight highest induction heads costs more accuracy on the second copy than the worst of ten "
-         "random sets of eight (95 %, lower end; paper: 50 of Pythia-7B cost .91, 50 random ones .09)",
+         "Cutting the eight highest induction heads costs more accuracy on the second copy than cutting the worst of "
+         "ten random sets of eight (paper: so it is in Pythia-7B)",
          "share of tokens"),
         ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN,
-         "Cutting the eight highest induction heads costs more accuracy than the worst of ten sets of eight heads of "
-         "the same layers", "share of tokens"),
+         "Cutting the eight highest induction heads costs more accuracy than cutting the worst of ten sets of eight "
+         "heads of the same layers", "share of tokens"),
         ("cutting_costs_more_nats", "log_p", "random", MAIN,
-         "Cutting the eight highest induction heads costs more log-probability than the worst of ten random sets of "
-         "eight", "nats per token"),
+         "Cutting the eight highest induction heads costs more log-probability than cutting the worst of ten random "
+         "sets of eight", "nats per token"),
         ("sixteen_cost_more_than_random", "log_p", "random", "induction 16",
-         "Cutting the sixteen highest induction heads costs more log-probability than the worst of ten random sets of "
-         "sixteen", "nats per token"),
+         "Cutting the sixteen highest induction heads costs more log-probability than cutting the worst of ten random "
+         "sets of sixteen", "nats per token"),
     ):  # fmt: skip
         rows = table[(table.kind == f"beyond the worst {control}: {measure}") & (table.name == name)]  # of some seeds
         yield Evidence(rows, SONG).claim(id, f"{words}.", rows.low, f"lower end of {what}", above=0)
     whole = of(table, "accuracy", "whole")
     yield Evidence(table, SONG).claim(
         "copying_is_gone",
-        "With the eight highest induction heads cut, hardly any token of the second copy is right (whole model: "
-        f"{whole.mean():.2f}).",
+        "With the eight highest induction heads cut, hardly any token of the second copy is right.",
         of(table, "accuracy", MAIN, "high") / whole,
         "upper end of the share of the accuracy that is left",
         below=GONE,
@@ -74,14 +73,15 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
     random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
     yield evidence.claim(
         "random_heads_are_spared",
-        "With eight random heads cut, most of the accuracy is left on average (paper: .82 of .91, nine tenths).",
+        "With eight random heads cut, most of the accuracy is left on average (paper: nine tenths of it).",
         random / whole,
         "share of the accuracy that is left",
         at_least=SPARED,
     )
     yield evidence.claim(
         "previous_token_heads_are_needed",
-        "Cutting the eight highest previous-token heads also costs more accuracy than the worst of ten random sets.",
+        "Cutting the eight highest previous-token heads also costs more accuracy than cutting the worst of ten random "
+        "sets.",
         of(table, "beyond the worst random: accuracy", "previous", "low"),
         "lower end of share of tokens",
         above=0,
@@ -90,7 +90,7 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table[table.kind == "lost log_p on plain text"], SONG).claim(
         "plain_text_is_spared",
         "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs on the "
-        f"second copy (measured at {count(len(shares), 'seed')}).",
+        f"second copy ({count(len(shares), 'seed')}).",
         shares,
         "nats lost on text as a share of those on copies",
         at_most=PLAIN,
@@ -100,22 +100,20 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
 def about_bridges(table: DataFrame) -> Iterator[Claim]:
     """Subspaces of all pairs of one of the eight induction heads and one of the eight previous-token heads."""
     low = of(table, "overlap", "induction on previous", "low", step=RANK)
-    mean = of(table, "overlap", "induction on previous", step=RANK).mean()
     random = drawn(table, "overlap", "random", RANK)
     turned = drawn(table, "overlap", "turned", RANK)
     yield Evidence(table, SONG).claim(
         "subspaces_match",
-        "What the eight previous-token heads write overlaps with what the eight induction heads ask keys for "
-        f"({mean:.2f}; 10 directions each) more than in the best of twenty draws of random heads of the same layers "
-        f"({random.mean():.2f} on average).",
+        "What the eight previous-token heads write and what the eight induction heads read at keys overlap more than "
+        "for random heads of the same layers, in each of twenty draws.",
         low - highest(random),
         "distance of the lower end from the best draw",
         above=0,
     )
     yield Evidence(table, SONG).claim(
         "more_than_turned_at_random",
-        "What the eight previous-token heads write overlaps with what the eight induction heads ask keys for more than "
-        f"with the written directions turned at random, twenty times ({turned.mean():.2f}).",
+        "What the eight previous-token heads write and what the eight induction heads read at keys overlap more than "
+        "with the written directions turned at random, in each of twenty draws.",
         low - highest(turned),
         "distance of the lower end from the best draw",
         above=0,
@@ -129,9 +127,8 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
     others = drawn(table, "best overlap", "random earlier", RANK)
     yield evidence.claim(
         "the_best_match_more",
-        "Each induction head overlaps with the previous-token head that is best for it "
-        f"({of(table, 'best overlap', 'induction on previous', step=RANK).mean():.2f} on average) more than with the "
-        f"best of eight random heads of the same layers ({others.mean():.2f}), in each of twenty draws.",
+        "Induction heads overlap more with their best previous-token heads than with the best of eight random heads of "
+        "the same layers, in each of twenty draws.",
         low - highest(others),
         "distance of the lower end from the best draw",
         above=0,
@@ -162,8 +159,8 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "overlap_ranks_with_induction",
-        "Over all heads behind the first previous-token head, those that overlap more with previous-token heads have "
-        "higher induction scores (Spearman).",
+        "Of all heads in layers after the first previous-token head, those that overlap more with previous-token heads "
+        "have higher induction scores (Spearman's rank correlation).",
         of(table, "ranks", column="low"),
         "lower end of the rank correlation",
         above=0,
@@ -172,8 +169,8 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     chance = pandas.concat([drawn(table, "diagonal", name) for name in ("random", "shuffled")])
     yield evidence.claim(
         "weights_match",
-        "The diagonal score of W_QK W_OV is higher than for random heads of the same layers and with W_OV shuffled "
-        f"({chance.mean():.2f} on average), ten times each.",
+        "The diagonal score of W_QK W_OV is higher for the induction and previous-token heads than for random heads of "
+        "the same layers, and than with W_OV shuffled (ten draws each).",
         diagonal - highest(chance),
         "distance of the lower end from the best draw",
         above=0,
@@ -200,16 +197,16 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     theirs = excess(each, Series(of(toys, "overlap", "in theory").to_numpy()))
     yield Evidence(pandas.concat([language, toys]), "beside the toy models").claim(
         "closer_in_the_toy",
-        "Beyond chance the toy models' two heads share more of their subspaces than induction heads share with the "
-        f"best previous-token head here ({theirs.median():.2f} in the median against {best:.2f}, of 1).",
+        "Beyond chance, the two heads of the toy models share more of their subspaces than an induction head of "
+        "SmolLM2 shares with its best previous-token head.",
         theirs.median() - best,
         "difference of the shares",
         above=0,
     )
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "In a hand-set model the two heads share one subspace, and other pairs share none; with the copying head cut "
-        "nothing is right, with the other head of its layer cut everything is.",
+        "Control: in a hand-set model only the copying head and the head that it reads from share a subspace; without "
+        "the copying head no answer is right, and without the other head of its layer every answer is.",
         of(hand, "overlap", "induction on previous"),
         "overlap",
         above=0.99,
@@ -222,7 +219,8 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     chance = drawn(idle, "overlap", "turned", RANK)
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
-        "At initial weights the heads with the highest scores overlap as subspaces turned at random do.",
+        "Control: at initial weights the heads with the highest scores overlap no more than subspaces turned at "
+        "random.",
         of(idle, "overlap", "induction on previous", step=RANK) - chance.mean(),
         "difference of the overlaps",
         below=0.02,

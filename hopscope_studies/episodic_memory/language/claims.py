@@ -35,7 +35,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from about_ranks(language)
     yield from about_curves(language, toys)
     yield from about_answers(language)
-    yield from about_silencing(language, toys)
+    yield from about_silencing(language)
     yield from about_controls(table)
 
 
@@ -53,11 +53,11 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     )
     for id, control, words in (
         ("more_than_shuffled", "shuffled", "curves of the same heads with lags shuffled"),
-        ("more_than_from_unrelated_places", "unrelated", "curves of the same heads from unrelated places"),
+        ("more_than_from_unrelated_places", "unrelated", "curves of the same heads counted from unrelated places"),
     ):
         yield Evidence(table, "control").claim(
             id,
-            f"More heads of the model are like recall than {words} (95 % over heads, lower end).",
+            f"More heads of the model are like recall than {words} (by the lower end of the 95 % interval).",
             of(table, "share like recall: all heads", f"beyond {control}", "low"),
             "lower end of the difference of shares",
             above=0,
@@ -66,7 +66,7 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, CMR).claim(
         "others_are_at_the_floor",
         f"Heads that do not copy (attention at lag +1 below {COPIES:g}) are CMR-like no more often than their curves "
-        f"with lags shuffled ({of(table, quiet, 'heads').mean():.0%} and {of(table, quiet, 'shuffled').mean():.0%}).",
+        "with lags shuffled.",
         of(table, quiet, "beyond shuffled", "low"),
         "lower end of the difference of shares",
         at_most=0,
@@ -80,7 +80,7 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     low = of(table, "ranks", "matching", "low")
     yield evidence.claim(
         "ranks_with_matching",
-        "Heads with higher matching scores are nearer to recall (Spearman, 95 % over heads, lower end), more than with "
+        "The higher a head's matching score, the nearer it is to recall: the rank correlation is higher than with "
         "lags shuffled.",
         low,
         "lower end of the rank correlation",
@@ -89,14 +89,14 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "ranks_among_others",
-        f"Among heads with a matching score below {COPIES:g}, too, those with higher scores are nearer to recall.",
+        f"Even among heads with a matching score below {COPIES:g}, those with higher scores are nearer to recall.",
         of(table, "ranks", "matching: heads that do not copy", "low"),
         "lower end of the rank correlation",
         above=0,
     )
     yield evidence.claim(
         "ranks_again",
-        "CMR distances on one half of the sequences rank heads as those on the other half do.",
+        "CMR distances rank heads alike on both halves of the sequences.",
         of(table, "ranks", "both halves", "low"),
         "lower end of the rank correlation",
         above=RELIABLE,
@@ -114,9 +114,8 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, CMR).claim(
         "drift_fits_better_than_chaining",
-        "At least half of the eight highest heads are nearer to a model of recall, chosen on the other half of the "
-        "sequences, than to pure chaining, attention at +1 alone (paper: language models' heads have intermediate "
-        "β_enc).",
+        "At least half of the eight heads with the highest matching scores are nearer to a model of recall than to "
+        "pure chaining, attention at lag +1 alone (paper: language models' heads have intermediate β_enc).",
         of_chosen(table, "drift", "low") > 0,
         "heads whose lower end is above 0",
         of="share of",
@@ -124,7 +123,7 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, CMR).claim(
         "attention_falls_off",
-        "At least half of the eight highest heads attend to lag +2 more than to lags 4 to 8, as people recall.",
+        "At least half of the eight heads with the highest matching scores attend more to lag +2 than to lags 4 to 8.",
         of_chosen(table, "falling off", "low") > 0,
         "heads whose lower end is above 0",
         of="share of",
@@ -133,8 +132,8 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     far, near = of_chosen(table, "distance").median(), of(toys, "distance")
     yield Evidence(pandas.concat([table, toys]), "beside the toy models").claim(
         "nearer_in_the_toy",
-        f"Copying heads of the toy models are nearer to recall ({near.median():.4f} in the median) than the eight "
-        f"highest heads here ({far:.4f} in the median).",
+        "Copying heads of the toy models are nearer to recall than the language model's eight heads with the "
+        "highest matching scores.",
         near.median() - far,
         "difference of the medians",
         below=0,
@@ -145,7 +144,8 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     """Answers on a list that is shown again in another order."""
     yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers go to what followed it (recall at lag +1 over the mean at lags 2 to 5).",
+        "After a token of the list, answers mostly go to what followed it (contiguity: recall at lag +1 over the mean "
+        "at lags 2 to 5).",
         of(table, "contiguity", "whole", "low"),
         "lower end of contiguity",
         above=CONTIGUOUS,
@@ -159,31 +159,29 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
     )
 
 
-def about_silencing(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
+def about_silencing(table: DataFrame) -> Iterator[Claim]:
     """Which heads contiguity needs."""
     evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
         ("contiguity_needs_the_heads", "random", "matching", "Without the eight heads of the highest matching "
-         "scores, less contiguity is left than without the worst of ten random sets of eight"),
+         "scores, less contiguity is left than without the worst of ten random sets of eight."),
         ("more_than_the_same_layers", "same layers", "matching", "Without the eight heads of the highest matching "
-         "scores, less contiguity is left than without the worst of ten sets of the same layers"),
+         "scores, less contiguity is left than without the worst of ten sets of eight heads of the same layers."),
         ("contiguity_needs_heads_like_recall", "random", "recall", "Without the eight heads nearest to a model of "
          "recall, less contiguity is left than without the worst of ten random sets (paper: this holds for the "
-         "score of in-context learning)"),
+         "score of in-context learning)."),
     ):  # fmt: skip
-        mean = of(table, "left: contiguity", name).mean()
         yield evidence.claim(
             id,
-            f"{words} (95 % over lists, lower end; {mean:.0%} of it is left).",
+            words,
             of(table, f"beyond the worst {control}: contiguity", name, "low"),
             "lower end of the difference of shares",
             above=0,
         )
-    left = of(toys, "left: contiguity").median()
     yield Evidence(table, EMERGENCE, source="the toy study").claim(
         "as_gone_as_in_the_toy",
         "Without the eight heads of the highest matching scores contiguity is gone, as in the toy models without their "
-        f"copying heads (there {round(left, 3) + 0:.1%} is left in the median).",
+        "copying heads.",
         of(table, "left: contiguity", "matching", "high"),
         "upper end of the share left",
         at_most=GONE,
@@ -196,14 +194,14 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     shares = pandas.concat([of(language, "chance", name) for name in ("even near", "exponential near")])
     yield Evidence(language, "control").claim(
         "random_curves_are_near",
-        "A few per cent of random curves are CMR-like by the paper's criterion.",
+        "Control: a few per cent of random curves are CMR-like by the paper's criterion.",
         shares,
         "share of random curves",
         within=between(0.01, 0.1),
     )
     yield Evidence(hand, CONTROL).claim(
         "by_hand",
-        "In a hand-set model the copying head is at distance 0 and like recall; without it recall is even.",
+        "Control: in a hand-set model the copying head is at distance 0 and like recall; without it recall is even.",
         of_chosen(hand, "distance", "high"),
         "upper end of the CMR distance",
         below=0.02,
@@ -214,7 +212,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(idle, CONTROL).claim(
         "untrained_heads_do_not",
-        "At initial weights hardly any head is like recall (95 % over heads, upper end).",
+        "Control: at initial weights hardly any head is like recall (by the upper end of the 95 % interval).",
         of(idle, "share like recall: all heads", "heads", "high"),
         "upper end of the share of heads",
         below=RARE,
@@ -222,7 +220,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     yield from above_untrained(language, idle)
     yield Evidence(idle, CONTROL).claim(
         "untrained_is_flat",
-        "At initial weights recall is even.",
+        "Control: at initial weights recall is even.",
         of(idle, "contiguity", "whole"),
         "contiguity",
         within=between(0.8, 1.25),
@@ -239,8 +237,7 @@ def above_untrained(language: DataFrame, idle: DataFrame) -> Iterator[Claim]:
         shares, floor = of(language, kind, "heads", "low"), of(idle, kind, "heads", "high").max()
         yield Evidence(language, CONTROL).claim(
             id,
-            f"More heads are {words} than at initial weights ({of(language, kind, 'heads').mean():.0%} and "
-            f"{of(idle, kind, 'heads').mean():.0%}; lower end against upper end).",
+            f"More heads are {words} than at initial weights (the 95 % intervals do not overlap).",
             shares - floor,
             "difference of the ends",
             above=0,

@@ -398,6 +398,7 @@ def test_where_a_head_looks_in_words():
 # SmolLM2
 
 
+@pytest.mark.heavy
 @has_smollm2
 def test_smollm2_is_the_sum_of_its_nodes_and_the_question_moves_it():
     """Four draws: seconds. That the circuit is one is a claim of `results/real_hop`."""

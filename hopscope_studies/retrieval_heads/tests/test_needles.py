@@ -266,6 +266,7 @@ def test_the_whole_command_on_smollm2(tmp_path, capsys):
     assert "retrieval heads, forced: " in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 @has_smollm2
 def test_smollm2_reads_needles_as_they_stand():
     """Every needle has the same tokens in hay and answer, and follows the stem within the chat template."""

@@ -101,15 +101,22 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     light, heavy = WEIGHTS[1:]
     some, plain, most = (table[table.weight == weight] for weight in (light, 0.0, heavy))
     of = Evidence(some, "ours", among=table)
-    yield of.claim("solved", f"With entropy penalty {light:g} all hops are solved.", some.loss, "loss", below=SOLVED)
-    sentence = f"An entropy penalty of {light:g} at least halves the number of attention edges."
+    yield of.claim(
+        "solved", f"With an entropy penalty of {light:g} all hops are solved.", some.loss, "loss", below=SOLVED
+    )
+    sentence = (
+        f"An entropy penalty of {light:g} at least halves the number of edges (keys with an attention above {EDGE:g})."
+    )
     yield of.claim("sparser", sentence, beside(table, "edges", light), RATIO.format("edges"), at_most=0.5)
-    sentence, paths = f"An entropy penalty of {light:g} makes circuits of fewer paths.", beside(table, "paths", light)
+    sentence, paths = f"With an entropy penalty of {light:g} circuits have fewer paths.", beside(table, "paths", light)
     yield of.claim("fewer_paths", sentence, paths, RATIO.format("paths"), below=1.0, of="median")
-    sentence = f"With an entropy penalty of {light:g} at least as many models have an accepted circuit."
+    sentence = f"With an entropy penalty of {light:g} at least as many models have an accepted circuit as without it."
     accepted = int((some.verdict == "circuit").sum() - (plain.verdict == "circuit").sum())
     yield of.claim("more_accepted", sentence, accepted, "accepted circuits more than without", at_least=0)
-    sentence, late = f"Entropy penalty {heavy:g} delays or prevents learning.", table.fillna({"learnt": float("inf")})
+    sentence, late = (
+        f"An entropy penalty of {heavy:g} delays or prevents learning.",
+        table.fillna({"learnt": float("inf")}),
+    )
     of = Evidence(most, "ours", among=table)
     learnt = beside(late, "learnt", heavy)
     yield of.claim("too_much_is_late", sentence, learnt, RATIO.format("steps"), above=1.0, of="median")
@@ -119,7 +126,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def figure(table: DataFrame) -> Figure:
     """A dot per run: edges, paths and loss, by the weight of entropy."""
     shown = picture(9.0, 3.2)
-    titles = {"edges": "edges per row", "paths": "paths in the circuit", "loss": "loss (nats)"}
+    titles = {"edges": "edges per row", "paths": "paths in the circuit", "loss": "loss"}
     for ax, (name, title) in zip(shown.subplots(1, len(titles)), titles.items(), strict=True):
         for place, weight in enumerate(WEIGHTS):
             rows = table[table.weight == weight]

@@ -149,16 +149,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield later(table[(table.kind == "path") & (table.D >= 3) & (table.order == "deepest_first")], table)
 
 
-def counted(circuits: DataFrame, column: str = "name") -> str:
-    """How often each name occurs, in words."""
-    return ", ".join(f"{name} {n}" for name, n in circuits[column].value_counts().items()) or "no circuit"
-
-
-def by_order(circuits: DataFrame) -> str:
-    """The same for each order."""
-    return "; ".join(f"{str(order).replace('_', ' ')}: {counted(part)}" for order, part in circuits.groupby("order"))
-
-
 def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether the theory explains the circuits that are found."""
     of = table[table.kind == "circuit"]
@@ -177,8 +167,8 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether circuits match the paper's description."""
     return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
         "one_hop_per_layer",
-        "In circuits of models with enough layers for one hop per layer (D + 1 layers, D = 3 to 5), the query "
-        f"follows the chain by itself, one fact after the other, as the paper describes ({by_order(circuits)}).",
+        "If a model has enough layers for one hop per layer, the query of its circuit follows the chain by itself, one "
+        "fact after the other, as the paper describes (three hops or more).",
         circuits.name == "linear, by the query",
         "circuits in which the query does all",
         of="share of",
@@ -190,8 +180,8 @@ def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether facts look ahead with deepest facts first."""
     return Evidence(circuits, "beyond", among=table).claim(
         "facts_look_ahead",
-        "With deepest facts first, every circuit of D = 3 to 5 joins facts to those that follow from them before "
-        f"the query reads them ({counted(circuits)}).",
+        "With deepest facts first, every circuit for three hops or more joins facts to the facts that follow from "
+        "them, before the query reads them.",
         circuits.ahead,
         "number of merges by facts",
         at_least=1,
@@ -200,11 +190,10 @@ def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
 
 def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether circuits at the minimum depth are pointer doubling."""
-    cells = ", ".join(f"D = {hops}: {counted(part)}" for hops, part in circuits.groupby("D"))
     return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
-        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires "
-        f"({cells or 'none'}).",
+        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires (three hops "
+        "or more).",
         circuits.name.str.startswith("doubling"),
         "circuits that are pointer doubling",
         of="share of",
@@ -215,11 +204,10 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
 def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
     """The number of heads against the optimum."""
     beyond = circuits.heads - circuits.fewest
-    counts = ", ".join(f"{n:.0f} more: {times}" for n, times in beyond.value_counts().sort_index().items())
     return Evidence(circuits, "8.2 (ii)", source="", among=table).claim(
         "more_heads_than_needed",
-        "No circuit of a model with more layers than the minimum depth uses as few heads as the exact optimum "
-        f"({counts or 'no circuit'}).",
+        "Every circuit of a model with more layers than the minimum depth uses more heads than the fewest that would "
+        "suffice.",
         beyond,
         "number of heads beyond the exact optimum",
         at_least=1,
@@ -246,8 +234,8 @@ def later(paths: DataFrame, table: DataFrame) -> Claim:
     waits = [first_of(part, "ahead") - first_of(part, "read") for part in both]
     return Evidence(paths, "beyond (9.2)", among=table).claim(
         "look_ahead_comes_later",
-        "With deepest facts first, a circuit's first merge of two facts emerges after the query's first read of a "
-        f"fact ({len(waits)} circuits of D = 3 to 5; a path has emerged when its mean attention is above 0.5).",
+        "With deepest facts first, a circuit's first path that joins two facts emerges after the query's first path "
+        f"that reads a fact ({len(waits)} circuits).",
         waits,
         "number of steps from the first read to the first merge ahead",
         n=len(waits),

@@ -109,8 +109,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     loud = idle[idle.attention > SEEN].groupby("run").size().reindex(rows.run.unique(), fill_value=0)
     yield Evidence(rows, "beyond (E)", source="", among=table).claim(
         "what_is_seen_is_used",
-        "The attention maps of 12-layer models show only what a circuit uses: no path with a mean attention above "
-        "0.5 is outside its model's three-hop circuit (the number is the most such paths in one model).",
+        "The attention maps of 12-layer models show only what a circuit uses: no path with a mean attention above 0.5 "
+        "is outside its model's three-hop circuit.",
         loud,
         "number of strong paths outside a circuit",
         of="highest",

@@ -51,12 +51,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield somebody_solves(
         relative,
         "N",
-        "With every number of chains tried (N), some seed of a four-layer model solves both of two hops.",
+        "With every number of chains tried, some seed of a four-layer model solves both of two hops.",
         level,
     )
     yield grows_with(
         table,
         "N",
         "later_with_more_chains",
-        "The more chains a four-layer model's sequences hold (N), the later it learns its two hops.",
+        "The more chains (N) there are in a sequence, the later a four-layer model learns its two hops.",
     )

@@ -53,8 +53,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     without, taught = table[table.curriculum == "none"], table[table.curriculum == "implicit"]
     yield Evidence(without, "7.2", source="paper").claim(
         "no_curriculum_fails",
-        "Trained on two hops without implicit curriculum, every run ends with a validation loss above 0.7 (the "
-        "paper's has three hops).",
+        "Trained on two hops without implicit curriculum, every run ends with a validation loss above 0.7 (paper: so "
+        "it is with three hops).",
         final(without),
         "final loss",
         above=0.7,
@@ -70,8 +70,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     waits = lags(zip(learnt.x1, learnt.x2, strict=True))
     yield Evidence(taught, "7.2", source="paper").claim(
         "hops_in_order",
-        "Trained on two hops with implicit curriculum, every run learns x1 (partial loss below 0.5) before x2 (in "
-        f"{int(learnt.x2.isna().sum())} of {len(learnt)}, x2 was not learnt by the end of training).",
+        "Trained on two hops with implicit curriculum, every run learns x1 before x2 "
+        f"({int(learnt.x2.isna().sum())} of {len(learnt)} did not learn x2 in training).",
         waits,
         "number of steps from x1 to x2",
         n=len(waits),

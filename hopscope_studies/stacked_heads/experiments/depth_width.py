@@ -48,12 +48,10 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Whether width can replace depth, and whether more depth than needed helps."""
     below = table[table.layers < table.least]
-    widths = ", ".join(map(str, sorted(set(below.d_model), reverse=True))) or "none"
-    spread = table.parameters.max() / table.parameters.min() - 1
     yield Evidence(below, "5", source="the paper's bound for learnt", among=table).claim(
         "width_is_no_depth",
-        "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is wider "
-        f"(d_model {widths}; parameters differ by {spread:.0%}).",
+        "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is so wide "
+        "that it has as many parameters.",
         below.loss,
         "final partial loss",
         at_least=LEARNT,
@@ -66,6 +64,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         deep,
         "layers",
         "sooner_if_deeper",
-        "Among two-hop models that are deep enough and of equal size, the deeper and narrower learn a hop sooner.",
+        "Of two-hop models that are deep enough and have equally many parameters, deeper ones learn a hop sooner.",
         -1,
     )

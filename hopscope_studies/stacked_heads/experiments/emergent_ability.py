@@ -69,16 +69,15 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "10.1").claim(
         "loss_steps_at_minimum_depth",
         "As layers are added, most of the fall in a hop's final loss comes with the layer that completes the hop's "
-        f"minimum depth ({len(shares)} of {len(lowest.columns)} hops have it among the depths trained; best seeds).",
+        "minimum depth (best seeds).",
         shares,
         "share of the fall",
         above=0.5,
     )
     yield Evidence(table, "10.1").claim(
         "nothing_gradual_before",
-        "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum "
-        f"depth is reached (tested for {len(before)} of {len(lowest.columns)} hops, for which at least two such "
-        "depths were trained; best seeds).",
+        "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum depth "
+        f"is reached (best seeds, for {len(before)} of {len(lowest.columns)} hops).",
         before,
         "fall",
         below=GRADUAL,

@@ -224,7 +224,7 @@ def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limi
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
     return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
         name,
-        f"{sentence[:-1]} (in {passing} of {len(rows)} rows).",
+        f"{sentence[:-1]} ({passing} of {len(rows)} accuracies).",
         rows.accuracy,
         "accuracy",
         n=int(rows.n.sum()),
@@ -238,8 +238,7 @@ def form(table: DataFrame) -> Claim:
     rows = table[table.protocol == "resample"]
     return Evidence(rows, "beyond (4, A)", among=table).claim(
         "form_of_answers",
-        "A small language model that is asked to say only the answer does so in less than a tenth of its tries, so "
-        "the paper's protocol leaves most questions unanswered.",
+        "A small language model that is asked to say only the answer does so in less than a tenth of its tries.",
         rows.valid,
         "share of valid tries",
         n=int((rows.n + rows.run_outs).sum() if len(rows) else table.n.sum()),

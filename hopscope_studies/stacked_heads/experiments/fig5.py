@@ -10,7 +10,7 @@ facts with a prior for the previous token in layer 0 (`transformer_abc_prior`), 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -160,7 +160,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(solved, "8.2, E", source="paper", among=table).claim(
         "circuits_by_joint_replacement",
         "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
-        f"attention patterns are replaced at once ({len(each) - len(solved)} of {len(each)} models are unsolved).",
+        "attention patterns are replaced at once.",
         solved.by_hand,
         "loss by hand",
         number="highest",
@@ -176,8 +176,8 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     later = rows[layers > layers.groupby(rows.run).transform("min")]
     yield Evidence(later, "E, step 6", source="paper", among=table).claim(
         "every_path_is_needed",
-        "Every path after a 12-layer model's first layer in use is needed: with all patterns by hand but its own, "
-        f"the loss is at least 0.17 (paper: 0.17 to 0.89; {len(later)} paths of {later.run.nunique()} circuits).",
+        "Every path after a 12-layer model's first layer in use is needed: if it is left out and all other patterns "
+        "are set by hand, the loss is at least 0.17 (paper: so it is).",
         later.removal_by_hand,
         "loss",
         n=len(later),
@@ -186,8 +186,8 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     first = rows.drop_duplicates("run")
     yield Evidence(first, "E, step 6", source="paper", among=table).claim(
         "first_layer_costs_little",
-        "The first layer in use feeds other layers and gives no answer itself: if it attends evenly and all later "
-        "patterns of a 12-layer model are set by hand, the loss is at most 0.1 (paper: 0.05 to 0.1).",
+        "A 12-layer model's first layer in use matters little: if it attends evenly and all later patterns are set by "
+        "hand, the loss is at most 0.1 (paper: so it is).",
         first.first_uniform,
         "loss",
         at_most=0.1,
@@ -205,15 +205,15 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
     )
     yield Evidence(each, "8.2 (ii)", source="paper", among=table).claim(
         "four_heads",
-        f"The three-hop circuit of every 12-layer model uses four heads (ours, by circuit: {listed(each.heads)}).",
+        "The three-hop circuit of every 12-layer model uses four heads.",
         each.heads,
         "number of heads",
         equals=4,
     )
     yield Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "more_heads_than_needed",
-        "No three-hop circuit of a 12-layer model uses as few heads as the exact optimum (paper: 4 in all of A, B "
-        f"and C, where 3 would do; optimum of ours: {listed(each.fewest.unique())}).",
+        "Every three-hop circuit of a 12-layer model uses more heads than the fewest that would suffice (paper: four "
+        "where three would do).",
         each.heads - each.fewest,
         "number of heads beyond the exact optimum",
         at_least=1,
@@ -252,17 +252,12 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
     )
 
 
-def listed(counts: Iterable[float]) -> str:
-    """Numbers in ascending order, in words."""
-    return ", ".join(f"{count:.0f}" for count in sorted(counts)) or "none"
-
-
 def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
     """Whether a head of a circuit could do another's work in addition to its own."""
     return Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "two_heads_combine",
-        "In some 12-layer model's circuit two heads can be combined into one without loss of information (paper: "
-        "layers 7 and 11 of A).",
+        "In the circuit of some 12-layer model, one head could do the work of another in addition to its own (paper: "
+        "in Transformer A).",
         [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)],
         "number of a circuit's heads whose work another of them could do beside its own",
         of="highest",

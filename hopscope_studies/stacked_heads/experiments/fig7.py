@@ -145,8 +145,7 @@ def ablated(table: DataFrame) -> Claim:
     return Evidence(table, "9.2", source="paper").claim(
         "circuit_keeps_the_loss",
         "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
-        f"replaced by those of its circuit (paper: from 0.031 to 0.045; {(solved.circuit < 0.05).sum()} of "
-        f"{len(solved)} do; {len(each) - len(solved)} of {len(each)} models do not solve it).",
+        f"replaced by those of its circuit ({(solved.circuit < 0.05).sum()} of {len(solved)} do).",
         solved.circuit,
         "loss by hand",
         n=len(solved),
@@ -162,7 +161,7 @@ def several_paths(table: DataFrame) -> Claim:
     return Evidence(own, "9.2", source="", among=table).claim(
         "several_paths_for_one_step",
         f"Some circuit of a 24-layer model has several paths that connect the same positions ({(most > 1).sum()} of "
-        f"{len(most)} do; the number is the most in one).",
+        f"{len(most)} do).",
         most,
         "number of such paths",
         of="highest",
@@ -176,13 +175,10 @@ def in_layer_order(table: DataFrame) -> Claim:
     hops = int((table.kind == "hop").groupby(table.run).sum().max())
     circuits = own.groupby("run").path.agg(together)
     first = [first_look_ups(circuit, hops) for circuit in circuits]
-    told = "; ".join(", ".join("–" if math.isinf(x) else f"{x:.0f}" for x in layers) for layers in first) or "none"
     return Evidence(own, "9.2 (i, ii, iii)", source="paper", among=table).claim(
         "answers_in_layer_order",
-        "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the "
-        "one before (paper, counted from 1: an induction head for B in 14 and 21, read here as the join and the "
-        "look-up, then C in 22, D in 23, E in 24; ours, counted from 0, first "
-        f"layers by circuit: {told}).",
+        "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the one "
+        "before.",
         [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
         "circuits in that order",
         of="share of",
@@ -201,9 +197,8 @@ def paths_drive_losses(
             apart += [] if emerged == known else [abs(known - emerged)]
     return Evidence(table, "9.2 (i, ii, iii)", source="ours: that of checkpoints").claim(
         "paths_drive_losses",
-        "In every 24-layer model a hop is learnt when the path that looks it up emerges: its loss and the path's "
-        f"mean attention pass 0.5 together ({len(apart)} hops that were learnt or looked up; the number is the "
-        "median distance in steps).",
+        "In every 24-layer model a hop is learnt when the path that looks it up emerges: its loss and the path's mean "
+        "attention pass 0.5 together.",
         apart,
         "distance in steps (∞ where one came alone)",
         n=len(apart),
@@ -229,8 +224,7 @@ def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Cla
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
     return Evidence(table, "9.2", source="").claim(
         "hops_in_order",
-        f"Every 24-layer model learns its four hops in the order of the chain ({whole} of {len(hops)} learnt all; a "
-        "hop that was never learnt is no counterexample unless a later one was).",
+        f"Every 24-layer model learns its four hops in the order of the chain ({whole} of {len(hops)} learnt all).",
         lags(times(events) for events in hops.values()),
         "number of steps from one hop to the next",
         n=len(hops),
@@ -258,8 +252,8 @@ def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim
     tau = float("nan") if order.mean_tau is None else order.mean_tau
     return Evidence(table, "beyond (9.2)", source="").claim(
         "order_over_seeds",
-        "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing "
-        f"contradicts it in {order.holds} of {order.runs}; the number is the mean Kendall's τ over pairs of runs).",
+        "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing contradicts "
+        f"this order in {order.holds} of {order.runs} runs).",
         tau,
         n=order.runs,
         spread=order.mean_tau_interval,
@@ -275,8 +269,8 @@ def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> C
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
     return Evidence(table, "9.2 (iv)").claim(
         "last_hop_late",
-        "In 24-layer models the last hop comes longer after the hop before it than any other hop does (tested with "
-        "three hops or more).",
+        "In 24-layer models the wait for the last hop, counted from the hop before it, is longer than the wait for any "
+        "other hop.",
         ratios,
         "ratio of the last wait to the longest before it",
         n=len(ratios),
@@ -293,8 +287,8 @@ def last_path_comes_late(
     waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]
     return Evidence(table, "9.2 (iv)").claim(
         "last_path_late",
-        "In 24-layer models the path that looks up the last symbol comes longer after the one before it than any "
-        f"other such path does ({len(waits)} of {len(paths)} runs have a path for every symbol).",
+        "In 24-layer models the wait for the path that looks up the last symbol is longer than the wait for any other "
+        f"such path ({len(waits)} of {len(paths)} runs have a path for every symbol).",
         [gaps[-1] / max(1e-9, max(gaps[:-1])) for gaps in waits],
         "ratio of the last wait to the longest before it",
         n=len(waits),

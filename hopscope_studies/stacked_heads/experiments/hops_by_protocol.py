@@ -109,9 +109,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         direct, thought = rows[rows.layout == "code"], rows[rows.layout == "chat"]
         yield lifts(model, direct, "filler_tokens", "With 100 numbers as filler tokens")
         yield lifts(model, direct, "repeated_problem", "With the problem given twice")
-        said = f"No protocol without thoughts lets {model} answer three hops or more above guessing."
+        said = (
+            f"Without a chain of thought, no protocol lets {model} answer three hops or more better than by guessing."
+        )
         yield guessing(direct[direct.hops >= 3], rows, f"three_hops_at_chance_{model}", said, at_most=0)
-        said = f"After a chain of thought {model} answers two hops or more above guessing."
+        said = f"After a chain of thought {model} answers two hops or more better than by guessing."
         yield guessing(thought[thought.hops >= 2], rows, f"thoughts_help_{model}", said, above=0)
 
 

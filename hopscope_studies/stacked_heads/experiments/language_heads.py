@@ -133,7 +133,7 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
     """Whether the model does one hop, and whether its induction heads matter."""
     yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
-        f"{names(table)} answers one hop of the equations above chance, by Wilson's 95 % interval.",
+        f"{names(table)} answers one hop of the equations better than by chance.",
         numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance"),
         "lower end less chance",
         above=0,
@@ -141,7 +141,7 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
     random = numbers(table, "repeat", "without random heads")
     yield Evidence(table, "beyond (Olsson et al., 2022)").claim(
         "induction_heads_matter",
-        "Without its top eight induction heads the loss on repeated random tokens is greater than without any of "
+        "Without the eight strongest induction heads the loss on repeated random tokens is greater than without any of "
         "seven random sets of eight heads.",
         numbers(table, "repeat", "without induction heads") - random,
         "loss beyond that of the worst random set (nats)",
@@ -155,22 +155,22 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
     yield Evidence(table, "beyond (8.2)").claim(
         "few_heads_do_the_hop",
-        "A small set of heads suffices for what depends on the question (others at their mean pattern): "
-        f"{'; '.join(sets)}.",
+        "A small set of heads suffices for what depends on the question, with all other heads at their mean pattern.",
         size / whole,
         "share of the model's heads",
         at_most=FEW,
     )
     yield Evidence(table, "beyond (E)").claim(
         "they_keep_the_metric",
-        "On questions that the search never saw the set keeps 0.8 of the log-odds between right and wrong or more.",
+        "On questions that the search never saw, the set of heads keeps at least 0.8 of the log-odds between right and "
+        "wrong.",
         numbers(table, "kept", "the set"),
         "share kept",
         at_least=0.8,
     )
     for name, others, sentence in (
         ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing of the log-odds."),
-        ("others_do_not", "all but the set", "All other heads together keep little of the log-odds."),
+        ("others_do_not", "all but the set", "All heads outside the set together keep little of the log-odds."),
     ):
         yield Evidence(table, "beyond (E)").claim(
             name,
@@ -181,7 +181,7 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
         )
     yield Evidence(table, "beyond (8.2)", source="").claim(
         "same_heads_for_other_questions",
-        "With other questions the same heads are found.",
+        "A search with other questions finds the same set of heads.",
         sets.nunique(),
         "number of different sets",
         equals=1,
@@ -195,7 +195,7 @@ def about_the_stack(table: DataFrame) -> Iterator[Claim]:
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
     yield Evidence(table, "beyond (8.2, i)").claim(
         "an_induction_head_is_among_them",
-        "One of the eight strongest induction heads is in the set.",
+        "One of the eight strongest induction heads is in the set of heads.",
         [bool(heads & induction[str(run)]) for run, heads in sets.items()],
         "sets with such a head",
         of="share of",
@@ -204,8 +204,7 @@ def about_the_stack(table: DataFrame) -> Iterator[Claim]:
     stacks = table[table.kind == "stack"].groupby("run").name
     yield Evidence(table, "beyond (5)", source="").claim(
         "stack_is_deep_enough",
-        "Heads that certainly feed each other stack as deep as theory asks for one hop, or deeper "
-        f"({'; '.join(' → '.join(names) for _, names in stacks)}).",
+        "Heads that feed one another form a stack at least as deep as theory requires for one hop.",
         stacks.size() - numbers(table, "depth", "least by theory"),
         "number of stacked heads beyond the least",
         at_least=0,

@@ -106,11 +106,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     first = table[(table.k == 1) & ~table.reading.str.startswith("order")]
     learnt = first.groupby("reading", sort=False).learnt.apply(lambda steps: steps.notna().mean())
-    never = ", ".join(str(name) for name, part in learnt.items() if part == 0) or "none"
     yield Evidence(first, "beyond (6, 7.1)", source="").claim(
         "other_readings_learn",
-        "Under every other reading of what the paper leaves open, some run of a four-layer model learns the first "
-        f"of two hops in 1,000 steps (never: {never}).",
+        "Under every other reading of what the paper leaves open, some run of a four-layer model learns the first of "
+        "two hops in 1,000 steps.",
         learnt,
         "share of runs whose first hop went below 0.5",
         above=0,

@@ -143,7 +143,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     default = table.query(ours)
     yield Evidence(default, "beyond (3.1, 6, 7.1)", source="").claim(
         "the_default_reading_learns",
-        f"With deepest facts first, RoPE's base, GPT-2's initial weights and learnt positions, a four-layer model "
+        "With deepest facts first, RoPE's base, GPT-2's initial weights and learnt positions, a four-layer model "
         f"learns both of two hops within {table.steps.max():,} steps, without a prior.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
@@ -198,8 +198,7 @@ def compared(
     shares = sooner.groupby(level="seed").mean()
     return Evidence(rows, "beyond (3.1, 6, 7.1)").claim(
         name,
-        f"{sentence}, without a prior and with all else equal (in {wins} of {told} pairs, {len(both) - told} "
-        "tied; pairs of one seed share its data, so that only seeds are independent).",
+        f"{sentence}, without a prior and all else being equal (in {wins} of {told} pairs).",
         shares,
         "share of pairs in which it is learnt sooner, seed by seed,",
         n=len(shares),

@@ -114,12 +114,10 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The claims on reuse and on adjustments."""
     pairs = shared(table)
-    told = ", ".join(f"{hop} in {part.run.nunique()}" for hop, part in pairs.groupby("serves")) or "none"
     yield Evidence(table, "9.2 (ii, iii)").claim(
         "later_hops_reuse",
-        "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that "
-        "joins facts: silencing this path raises the loss of every later hop (runs that learnt all hops and have "
-        f"such a path for the hop: {told}, of {table.run.nunique()}).",
+        "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that joins "
+        "facts: silencing this path raises the loss of every later hop.",
         pairs.cost,
         "addition to a later hop's loss",
         n=len(pairs),

@@ -23,8 +23,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield guessed(
         language,
         "two_hops_are_a_guess_among_ends",
-        "Asked for two hops among two, three or four chains, SmolLM2 names the right end as often as a guess among the "
-        "chains' ends does",
+        "Asked for two hops among two, three or four chains, SmolLM2 is right as often as a guess among the chains' "
+        "ends.",
         SOURCE,
     )
     yield worse(language)
@@ -33,7 +33,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield guessed(
         untrained,
         "untrained_guesses",
-        "Control: the same model as initialised guesses among the ends, asked for two hops",
+        "Control: asked for two hops, the untrained model is right as often as a guess among the chains' ends.",
         "beyond",
     )
 
@@ -44,8 +44,7 @@ def one_hop(language: DataFrame) -> Claim:
     lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
     return Evidence(rows, "beyond", source="a guess").claim(
         "one_hop_is_found",
-        f"Asked for one hop among {MOST} chains, SmolLM2 names the right end more often than a guess does, in every "
-        f"template ({by_template(rows)} right).",
+        f"Asked for one hop among {MOST} chains, SmolLM2 is right more often than a guess, in every template.",
         lows,
         "lower end of the 95 % interval of a template's share of right answers",
         n=int(rows.asked.sum()),
@@ -57,17 +56,16 @@ def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
     """A claim that the interval of right answers contains a guess's share, for every number of chains."""
     rows = part[(part.hops == 2) & part.chains.isin(AMONG)]
     bounds: list[Bound] = []
-    told, distances = [], []
+    distances = []
     for n in AMONG:
         some = at(part, 2, n)
         low, high = interval(some, "right")
         bounds.append(bound(f"guess among {n} less the interval's lower end", [1 / n - low], at_least=0))
         bounds.append(bound(f"interval's upper end less a guess among {n}", [high - 1 / n], at_least=0))
         distances.append(share(some, "right") - 1 / n)
-        told.append(f"{share(some, 'right'):.2f} ({low:.2f} to {high:.2f}) among {n}")
     return Evidence(rows, section, source="95 % intervals; ours").claim(
         name,
-        f"{sentence} ({', '.join(told)}).",
+        sentence,
         distances,
         "share of right answers less a guess's",
         n=int(rows.asked.sum()),
@@ -95,8 +93,8 @@ def ends(language: DataFrame) -> Claim:
     return mostly_an_end(
         rows,
         "ends_rather_than_middles",
-        f"Asked for two hops among {MOST} chains, SmolLM2 finds an end likelier than all middles in most texts (in "
-        f"{share(rows, 'own'):.2f} the likeliest name is the right chain's middle, which one hop less would give).",
+        f"Asked for two hops among {MOST} chains, SmolLM2 finds the end of some chain likelier than all middles in "
+        "most texts.",
     )
 
 
@@ -106,8 +104,7 @@ def alone(language: DataFrame) -> Claim:
     return mostly_an_end(
         rows,
         "a_chain_alone_is_followed",
-        "Asked for two hops of the only chain, SmolLM2 finds its end likelier than its middle in most texts "
-        f"({by_template(rows, 'ends')}).",
+        "Asked for two hops of the only chain, SmolLM2 finds the chain's end likelier than its middle in most texts.",
     )
 
 
@@ -138,8 +135,3 @@ def share(rows: DataFrame, of: str) -> float:
 def interval(rows: DataFrame, of: str) -> tuple[float, float]:
     """The 95 % interval of the share (Wilson)."""
     return wilson(float(rows[of].sum()), int(rows.asked.sum()))
-
-
-def by_template(rows: DataFrame, of: str = "right") -> str:
-    """`mothers 0.80, places 0.95`: shares by template."""
-    return ", ".join(f"{name} {share(part, of):.2f}" for name, part in rows.groupby("template", sort=False))
