@@ -200,8 +200,10 @@ class Listed(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         folder = self.folder_of(name)
-        if name not in catalogue.names(folder):
-            return None
+        return self.command_in(folder, name) if name in catalogue.names(folder) else None
+
+    def command_in(self, folder: str, name: str) -> click.Command:
+        """The command of a folder's file."""
         with Narrator("loading"):  # PyTorch, for most
             return catalogue.module(folder, name).command
 
@@ -269,10 +271,7 @@ class PerVariant(Listed):
         super().__init__(name, subcommand_metavar=f"{folder.removesuffix('s').upper()} [OPTIONS]", **more)
         self.folder, self.shared, self.run, self.common = folder, params, callback, common
 
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        folder = self.folder_of(name)
-        if name not in catalogue.names(folder):
-            return None
+    def command_in(self, folder: str, name: str) -> click.Command:
         kind: type[Settings] = catalogue.find(folder, name)
         return Brief(
             name,

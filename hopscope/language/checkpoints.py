@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hopscope.core.environment import code_version
 from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput, guess
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
@@ -51,6 +52,11 @@ class Opened:
     tokenizer: Any
     name: str
     identity: dict[str, str | int]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a report says of the model, and the version of the code that measured it."""
+        return {"model": self.name, "identity": self.identity, "code": code_version()}
 
 
 def open_model(

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.core.environment import code_version
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
@@ -97,9 +96,7 @@ def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
         {kind: answers(lens, texts[kind].rows(rest), list(sets.values()) if kind in PAIR else ()) for kind in KINDS},
     )
     report = {
-        "model": opened.name,
-        "identity": opened.identity,
-        "code": code_version(),
+        **opened.about,
         "protocol": protocol(settings),
         "asks": about(texts, words),
         **described(first, second),

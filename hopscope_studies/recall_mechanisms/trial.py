@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from hopscope.core.environment import code_version
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.attention import Lens
@@ -47,9 +46,7 @@ def trial(opened: Opened, settings: Trial, say: Watch) -> dict[str, Any]:
     sets = sets_of(lens, prompts, settings.seed)
     say(f"{len(prompts.groups)} of these count; regression and the last layer")
     report = {
-        "model": opened.name,
-        "identity": opened.identity,
-        "code": code_version(),
+        **opened.about,
         "protocol": protocol(settings),
         "known": known,
         "prompts": [int(prompts.first.sum()), int((~prompts.first).sum())],

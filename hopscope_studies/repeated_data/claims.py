@@ -9,31 +9,61 @@ import numpy
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound, sign_test, significant
 
 PAPER = "Hernandez et al., abstract"
+CLEAR = 0.1  # difference of losses (nats) or of attention beyond which two models of one seed differ (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Held-out loss by repetition, copying, the equivalent model size, and the controls."""
+    over_time, table = table, at_the_end(table)
     whole = table[table.width == table.width.max()]
     fresh, mixed = whole[(whole.pool == 0) & ~whole.alone], whole[whole.pool > 0]
-    alone, pools = whole[whole.alone], sorted(mixed.pool.unique())
+    alone, ends = whole[whole.alone], (mixed.pool.max(), mixed.pool.min())
     worst = mixed.groupby("pool").loss.mean().idxmax() if len(mixed) else math.nan
     hurt = by_seed(mixed[mixed.pool == worst])
-    few, many = (by_seed(mixed[mixed.pool == pool]) for pool in (pools[-1], pools[0]))
-    yield Evidence(hurt, PAPER).claim(
+    few, many = (by_seed(mixed[mixed.pool == pool]) for pool in ends)
+    yield by_sign(
         "middle_repetition_is_worst",
         "Held-out loss is worst at an intermediate number of repetitions: it is above the losses with the most and "
         "with the fewest repetitions (paper: a double descent in repetitions).",
-        (hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1)).dropna(),
+        hurt,
+        hurt.loss - pandas.concat([few.loss, many.loss], axis=1).max(axis=1),
         "nats above the worse of the two ends",
-        above=0,
-        unanimous=True,
+        Bound("worst pool neither the smallest nor the largest", worst not in ends),
     )
     yield from harm_claims(hurt, by_seed(fresh), by_seed(alone))
     yield size_claim(hurt, table[(table.pool == 0) & ~table.alone])
     yield from control_claims(many, fresh)
+    yield time_claim(over_time[(over_time.width == over_time.width.max()) & (over_time.pool > 0)], mixed)
+
+
+def at_the_end(table: DataFrame) -> DataFrame:
+    """The last row of each run."""
+    return table[table.step == table.groupby("run").step.transform("max")]
+
+
+def time_claim(over_time: DataFrame, mixed: DataFrame) -> Claim:
+    """Whether models that do not copy in the end had an induction head before: seeds are counted, not models."""
+    failed = mixed[mixed.error > 0.5]
+    return Evidence(failed, "beyond", among=mixed).claim(
+        "the_head_never_forms",
+        "With repetition, models that do not copy fresh segments in the end (error above .5) had no induction head "
+        "earlier in training, so repetition keeps the head from forming rather than destroying it.",
+        over_time[over_time.run.isin(failed.run)].groupby("run").induction.max(),
+        "attention of the induction head at any step",
+        n=failed.seed.nunique(),
+        below=0.5,
+    )
+
+
+def by_sign(id: str, sentence: str, hurt: DataFrame, differences: Series, what: str, *also: Bound) -> Claim:
+    """A claim on differences within seeds: most seeds that differ clearly differ so, by a one-sided sign test."""
+    wins, losses = int((differences > CLEAR).sum()), int((differences < -CLEAR).sum())
+    chances = sign_test(wins, wins + losses), sign_test(losses, wins + losses)
+    tested = significant(f"more seeds above {CLEAR} ({wins}) than below -{CLEAR} ({losses}),", *chances)
+    return Evidence(hurt, PAPER).claim(id, sentence, differences.dropna(), what, also=[tested, *also])
 
 
 def by_seed(rows: DataFrame) -> DataFrame:
@@ -43,32 +73,29 @@ def by_seed(rows: DataFrame) -> DataFrame:
 
 def harm_claims(hurt: DataFrame, base: DataFrame, alone: DataFrame) -> Iterator[Claim]:
     """The worst pool against no repetition and against the fresh sequences alone, seed by seed."""
-    yield Evidence(hurt, PAPER).claim(
+    yield by_sign(
         "induction_is_hurt",
         "At the pool with the highest loss, the induction head attends less than in the same seed without repetition "
         "(paper: induction heads are hurt disproportionately).",
-        (base.induction - hurt.induction).dropna(),
+        hurt,
+        base.induction - hurt.induction,
         "attention lost",
-        above=0,
-        unanimous=True,
     )
-    yield Evidence(hurt, PAPER).claim(
+    yield by_sign(
         "repetition_hurts",
         "At the pool with the highest loss, the loss on fresh segments is above that after as many sequences without "
         "repetition.",
-        (hurt.loss - base.loss).dropna(),
+        hurt,
+        hurt.loss - base.loss,
         "nats above no repetition",
-        above=0,
-        unanimous=True,
     )
-    yield Evidence(hurt, PAPER).claim(
+    yield by_sign(
         "worse_than_leaving_it_out",
         "At the pool with the highest loss, the loss is above that of a model that sees the fresh sequences alone, so "
         "repetition does harm.",
-        (hurt.loss - alone.loss).dropna(),
+        hurt,
+        hurt.loss - alone.loss,
         "nats above the fresh sequences alone",
-        above=0,
-        unanimous=True,
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from hopscope.core.environment import code_version
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import Settings, setting
 from hopscope.formulations.base import Formulation
@@ -65,9 +64,7 @@ def circuit_study(
     )
     few = search if settings.brief else Trial(Machine(lens, asks.part(0, min(FEW, half))), settings.seed)
     report: dict[str, Any] = {
-        "model": opened.name,
-        "identity": opened.identity,
-        "code": code_version(),
+        **opened.about,
         "protocol": {
             **settings.as_dict(),
             "formulation": {"name": formulation.name(), **formulation.as_dict()},

@@ -27,12 +27,13 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
 from hopscope.tasks.repeated_segment import RepeatedSegment
-from hopscope_studies.repeated_data.claims import claims as claims
+from hopscope_studies.repeated_data.claims import at_the_end, claims as claims
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 5, "cpu": 360, "paper": 40_000}
+SECONDS = {"quick": 5, "cpu": 360, "long": 1500, "paper": 40_000}
+CELL_SECONDS = 40
 
-SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
+SEEDS = {"quick": 1, "cpu": 5, "long": 20, "paper": 5}
 POOLS = {"quick": (2, 4, 8), "cpu": (2, 8, 64, 512, 4096), "paper": (8, 32, 128, 512, 2048, 8192, 32768)}
 TASKS: dict[str, dict[str, Any]] = {
     "quick": {"length": 20, "d_vocab": 16, "shortest": 4, "longest": 6},
@@ -49,6 +50,8 @@ TRAININGS: dict[str, dict[str, Any]] = {
 }
 ADAMW: dict[str, Any] = {"weight_decay": 5e-4, "beta2": 0.98}
 SEQUENCES = {"quick": 32, "cpu": 512, "paper": 2000}
+for more_seeds in (POOLS, TASKS, SHARES, WIDTHS, NARROWER, TRAININGS, SEQUENCES):
+    more_seeds["long"] = more_seeds["cpu"]
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -70,23 +73,24 @@ def cell(seed: int, scale: str, pool: int = 0, *, alone: bool = False, width: in
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run, at its end: run, version, seed, pool (0: none), alone (the fresh sequences alone), width,
-    parameters, repetitions, loss (nats) and error on fresh segments, known_error and fresh_known_error (in the first
-    copy, of the pool's segments and of fresh ones), induction (attention of the last layer's best head at its best
-    lag), lag, untrained_error.
+    """A row per run and step: run, version, seed, step, pool (0: none), alone (the fresh sequences alone), width,
+    parameters, repetitions (by the end), loss (nats) and error on fresh segments, known_error and fresh_known_error (in
+    the first copy, of the pool's segments and of fresh ones), induction (attention of the last layer's best head at its
+    best lag), lag, untrained_error. Of the checkpoints after step 0 every fifth is measured, the last among them.
     """
-    return rows_of(runs, lambda run: [ending(run, scale)])
+    return rows_of(runs, lambda run: [state(run, step, scale) for step in reversed(run.steps[::-5]) if step])
 
 
-def ending(run: Run, scale: str) -> dict[str, Any]:
-    """The row of a run."""
+def state(run: Run, step: int, scale: str) -> dict[str, Any]:
+    """The row of a run at one step."""
     task, training = run.config.task, run.config.training
     assert isinstance(task, RepeatedSegment)
-    model, n = run.at(run.steps[-1]), SEQUENCES[scale]
+    model, n = run.at(step), SEQUENCES[scale]
     fresh = task.but(pool=0, pool_share=1.0, asked="copy").sample(n, generator(0, "fresh"))
     pooled = task.but(pool_share=1.0, asked="copy").sample(n, generator(0, "pooled"))
     repeated = training.steps * training.batch * task.pool_share
     return {
+        "step": step,
         "pool": task.pool,
         "alone": training.batch < TRAININGS[scale]["batch"],
         "width": model.architecture.d_model,
@@ -124,9 +128,11 @@ def known_error(model: Model, batch: Batch) -> float:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Loss on fresh segments, attention of the induction head, and errors in the first copy, by repetitions."""
-    shown = picture(11.5, 3.6)
-    axes = shown.subplots(1, 3).tolist()
+    """Loss on fresh segments, attention of the induction head, errors in the first copy, by repetitions; and losses."""
+    shown = picture(14.5, 3.6)
+    *axes, last = shown.subplots(1, 4).tolist()
+    course(last, table[(table.width == table.width.max()) & ~table.alone])
+    table = at_the_end(table)
     whole = table[table.width == table.width.max()]
     mixed = whole[whole.pool > 0]
     measured = (("loss", "loss on fresh segments, nats"), ("induction", "attention of the induction head"))
@@ -143,9 +149,18 @@ def figure(table: DataFrame) -> Figure:
         by_repetition(axes[2], mixed, name, colour(3 + index), label)
     axes[2].set_ylabel("errors in the first copy")
     for ax in axes:
-        ax.set(xscale="log", xlabel="times that a segment is seen", ylim=(0, None))
+        ax.set(xscale="log" if len(mixed) else "linear", xlabel="times that a segment is seen", ylim=(0, None))
         ax.legend(fontsize=7, loc="center left")
     return shown
+
+
+def course(ax: Axes, rows: DataFrame) -> None:
+    """The mean loss on fresh segments over training, a line per pool."""
+    for index, (pool, part) in enumerate(rows.groupby("pool")):
+        means = part.groupby("step").loss.mean()
+        ax.plot(means.index, means, color=colour(index), lw=1.2, label=f"pool of {pool}" if pool else "none repeated")
+    ax.set(xlabel="step", ylabel="mean loss on fresh segments, nats", ylim=(0, None))
+    ax.legend(fontsize=7)
 
 
 def by_repetition(ax: Axes, mixed: DataFrame, name: str, shade: str, label: str) -> None:

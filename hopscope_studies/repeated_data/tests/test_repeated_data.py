@@ -12,7 +12,7 @@ from hopscope.experiments.results import claim_ids
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.composition.tests.by_hand import by_hand
 from hopscope_studies.repeated_data.claims import claims, shares_of_size
-from hopscope_studies.repeated_data.experiments.repeated_data import cell, copying, known_error
+from hopscope_studies.repeated_data.experiments.repeated_data import cell, copying, figure, known_error
 
 
 class Foreknowing(torch.nn.Module):
@@ -60,7 +60,7 @@ def test_sizes_are_told_by_loss():
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table in which every claim holds, or one in which every claim fails."""
+    """A table in which every claim holds, or one in which every claim fails; only the time's looks at step 1000."""
     rows = []
     for seed in range(5):
         for pool, alone, width, loss, induction, known in (
@@ -77,8 +77,9 @@ def made(bad: bool) -> pandas.DataFrame:
                 loss, induction = 2.0 + (width < 32), 0.3
             about = {"run": f"{pool}{alone}{width}{seed}", "version": "", "seed": seed, "pool": pool, "alone": alone}
             size = {"width": width, "parameters": width * 100, "untrained_error": 0.5 if bad else 0.98}
-            measured = {"loss": loss, "error": loss / 5, "induction": induction, "lag": 1}
-            rows.append({**about, **size, **measured, "known_error": known, "fresh_known_error": 0.95})
+            measured = {"loss": loss, "error": 0.8 * loss, "induction": induction, "lag": 1}
+            row = {**about, **size, **measured, "known_error": known, "fresh_known_error": 0.95}
+            rows += [row | {"step": 1000, "induction": 0.9 if bad else 0.2}, row | {"step": 2000}]
     return pandas.DataFrame(rows)
 
 
@@ -86,3 +87,22 @@ def made(bad: bool) -> pandas.DataFrame:
 def test_claims_hold_of_what_bears_them_out_and_fail_of_what_does_not(bad, verdict):
     found = {claim.id: claim.verdict for claim in claims(made(bad))}
     assert found == dict.fromkeys(claim_ids("repeated_data"), verdict)
+
+
+@pytest.mark.parametrize(("seeds", "verdict"), [(5, "holds"), (4, "undecided")])
+def test_seeds_that_hardly_differ_are_not_counted(seeds, verdict):
+    """Of five seeds five must be hurt clearly: four of four have a probability of 1/16."""
+    table = made(bad=False)
+    worst = (table.pool == 64) & (table.seed >= seeds)
+    table.loc[worst, "loss"] = 0.15
+    found = {claim.id: claim for claim in claims(table)}["repetition_hurts"]
+    assert found.verdict == verdict and found.n == 5
+    assert f"({seeds}) than below" in found.threshold
+
+
+def test_a_table_of_which_only_the_first_run_is_finished_is_judged_and_drawn():
+    """As at scale `long`, where results are written run by run."""
+    table = made(bad=False).assign(repetitions=1.0)
+    first = table[table.run == table.run[0]]
+    assert "undecided" in {claim.verdict for claim in claims(first)}
+    figure(first).canvas.draw()

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.core.environment import code_version
 from hopscope.core.intervals import wilson
 from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
@@ -78,9 +77,7 @@ def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> d
         masks = None if settings.brief else Masks(lens, ends, settings.seed, first.forced.mean(0), induction)
         second = Scores.of([judged(read(lens, ask, ends), ask, masks) for ask in judging])
     report = {
-        "model": opened.name,
-        "identity": opened.identity,
-        "code": code_version(),
+        **opened.about,
         "protocol": protocol(settings),
         **described([*choosing, *judging], first, second, induction),
     }

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.core.environment import code_version
 from hopscope.core.intervals import wilson
 from hopscope.formulations.base import Formulation
 from hopscope.language.checkpoints import Opened
@@ -63,9 +62,7 @@ def study(opened: Opened, formulation: Formulation, layout: Layout, settings: He
     lens = Lens(opened)
     made = Study(lens, settings, watch)
     made.report = {
-        "model": opened.name,
-        "identity": opened.identity,
-        "code": code_version(),
+        **opened.about,
         "protocol": {
             **settings.as_dict(),
             "formulation": {"name": formulation.name(), **formulation.as_dict()},
