@@ -50,17 +50,21 @@ TRAININGS: dict[str, dict[str, Any]] = {
 }
 ADAMW: dict[str, Any] = {"weight_decay": 5e-4, "beta2": 0.98}
 SEQUENCES = {"quick": 32, "cpu": 512, "paper": 2000}
-for more_seeds in (POOLS, TASKS, SHARES, WIDTHS, NARROWER, TRAININGS, SEQUENCES):
-    more_seeds["long"] = more_seeds["cpu"]
 
 
 def runs(scale: str) -> Iterator[Config]:
     """No repetition, the fresh sequences alone, each pool, and narrower models without repetition."""
-    for seed in range(SEEDS[scale]):
+    seeds, scale = range(SEEDS[scale]), size(scale)
+    for seed in seeds:
         yield cell(seed, scale)
         yield cell(seed, scale, alone=True)
         yield from (cell(seed, scale, pool) for pool in POOLS[scale])
         yield from (cell(seed, scale, width=width) for width in NARROWER[scale])
+
+
+def size(scale: str) -> str:
+    """The scale that a scale's models are of: those of `long` are of `cpu`, in more seeds."""
+    return "cpu" if scale == "long" else scale
 
 
 def cell(seed: int, scale: str, pool: int = 0, *, alone: bool = False, width: int = 0) -> Config:
@@ -78,7 +82,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     the first copy, of the pool's segments and of fresh ones), induction (attention of the last layer's best head at its
     best lag), lag, untrained_error. Of the checkpoints after step 0 every fifth is measured, the last among them.
     """
-    return rows_of(runs, lambda run: [state(run, step, scale) for step in reversed(run.steps[::-5]) if step])
+    return rows_of(runs, lambda run: [state(run, step, size(scale)) for step in reversed(run.steps[::-5]) if step])
 
 
 def state(run: Run, step: int, scale: str) -> dict[str, Any]:
@@ -156,8 +160,8 @@ def figure(table: DataFrame) -> Figure:
 
 def course(ax: Axes, rows: DataFrame) -> None:
     """The mean loss on fresh segments over training, a line per pool."""
-    for index, (pool, part) in enumerate(rows.groupby("pool")):
-        means = part.groupby("step").loss.mean()
+    for index, pool in enumerate(sorted(rows.pool.unique())):
+        means = rows[rows.pool == pool].groupby("step").loss.mean()
         ax.plot(means.index, means, color=colour(index), lw=1.2, label=f"pool of {pool}" if pool else "none repeated")
     ax.set(xlabel="step", ylabel="mean loss on fresh segments, nats", ylim=(0, None))
     ax.legend(fontsize=7)
