@@ -158,7 +158,9 @@ def figure(table: DataFrame) -> Figure:
         law = numpy.array([scale.law(value) for value in values])
         middle = numpy.log(rows.groupby("value").wait.median() / law).mean()  # NaN: nothing to draw
         ax.plot(values, law * numpy.exp(middle), "--", color=GREY)
-        ax.set(xlabel=scale.name, xscale="log", yscale="log", ylim=(1, STEPS), ylabel=f"steps waited for {scale.hop}")
+        ax.set(xlabel=scale.name, xscale="log", yscale="log", ylim=(10, STEPS), ylabel=f"steps waited for {scale.hop}")
+        ax.set_xticks(values, [f"{value:g}" for value in values])
+        ax.set_xticks([], minor=True)
     return shown
 
 
