@@ -63,7 +63,7 @@ def test_every_study_stands_in_the_navigation_once():
     config = MkDocsConfig()
     config.nav = [{"Learn": []}, {"Studies": [{"All claims": "claims.md"}]}]
     first, *groups = on_config(config).nav[1]["Studies"]
-    assert first == {"All claims": "claims.md"} and len(groups) == 4
+    assert first == {"All claims": "claims.md"} and len(groups) >= 4  # a study in no group adds "Others"
     pages = [
         page for group in groups for (entries,) in [group.values()] for entry in entries for page in entry.values()
     ]
