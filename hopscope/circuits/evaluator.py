@@ -71,9 +71,9 @@ class Evaluator(Engine[Change], Lab[Change]):
 
     @torch.no_grad()
     def outputs(self, changes: Sequence[Change]) -> Float[Tensor, "change batch query output"]:
-        """The model's answers under each change. Changes share all layers before the first in which they differ.
+        """The model's answers under each change. Layers before the first in which changes differ are run once.
 
-        Of a model that cannot start at a layer every change has a pass of its own.
+        If a model cannot start at a layer, every change has a pass of its own.
         """
         if len(self.batch) >= MANY * self.tile and changes and all(map(separable, changes)):
             return torch.cat([part.outputs(changes) for part in self.parts], 1)

@@ -38,7 +38,7 @@ def circuit_of(
         settings: how it is looked for; by default all at their defaults.
         step: of which checkpoint; None: the newest.
         watch: told in words what is being done, if it is.
-        place: as `hopscope.runs.kept.kept` has it.
+        place: the folder to keep it in; by default the folder that holds the run.
 
     Raises:
         Damaged: there is no such checkpoint, or it is not what was written.

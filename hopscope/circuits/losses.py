@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Account:
-    """All that one forward pass over the sequences tells of a change.
+    """What one forward pass over the sequences measures under a change.
 
     Attributes:
         losses: of every sequence.

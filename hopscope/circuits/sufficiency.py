@@ -155,7 +155,7 @@ class Sufficiency:
         return found
 
     def minimised(self, units: Units) -> tuple[list[Units], bool]:
-        """Minimal sets in a sufficient one, and whether these are all; undecided is not rejected.
+        """The minimal subsets of a sufficient set, and whether these are all of them.
 
         Where the sequences do not decide on some part of a set, more are drawn; what is open in the end counts as
         rejected, and is noted (`undecided`).

@@ -174,7 +174,7 @@ def judge(
     """The verdict and its reason, which says what to try if the verdict is not `circuit`.
 
     Args:
-        trial: results of the circuit.
+        trial: the losses and accuracies of the model, the circuit and the null.
         n_paths: the number of its paths.
         hint: a probable cause, if a test failed or no set of paths was found.
         advice: what to try if the model has not solved its task.

@@ -67,7 +67,7 @@ def circuit_diagram(
 
     Args:
         paths: the circuit's paths.
-        roles: of sequences of any task.
+        roles: the role of every position, for sequences of any task.
         symbols: the symbol at each position (`hopscope.circuits.words.symbols_at`); by default x0, x1 …
         row: the index of the sequence.
         query: the symbol of the query whose chain is drawn; by default the first query.

@@ -63,7 +63,7 @@ def run_lines(
     thick: float = 2,
     **line: Any,
 ) -> None:
-    """A thin line per run (or seed); or also their median or mean, which is then what the legend names.
+    """Draw a thin line per run (or seed); with `middle` also their median or mean, to which the legend then refers.
 
     Args:
         ax: axes to draw on.

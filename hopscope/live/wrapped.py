@@ -210,7 +210,7 @@ class Wrapped(Model):
         self.architecture = replace(self.architecture, mlp=any(one.mlp for one in self.stream.layers))
 
     def sums(self, some: Tensor, replace: Replacements) -> Listing:
-        """The sums of a pass under replacements."""
+        """The additions to the stream in one pass of the wrapped model under replacements."""
         rows, positions = len(some), some.shape[1]
         watching = Watching(Pass(self, self.tap(replace, False), rows, positions))
         listing = Listing(rows, positions, partial(self.attended, watching))

@@ -66,7 +66,7 @@ class FixedNGram(SourceTask):
         return torch.stack(parts).sum(0)
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens`, one more than there are positions: the last is only asked for."""
+        """Draw `tokens`, one more per sequence than there are positions; the last is only a target."""
         device, rows = generator.device, self.rows.to(generator.device)
         tokens = torch.randint(self.n_tokens, (n, self.n_gram - 1), generator=generator, device=device)
         uniform = torch.rand(n, self.length + 1, generator=generator, device=device, dtype=torch.float64)

@@ -175,7 +175,7 @@ class KFold(TokenTask):
         return Problem(tuple(facts), tuple(queries))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Permutation by permutation, hop by hop; the oracle's rounds fail, because facts in a circle return."""
+        """Follow the permutations hop by hop. The oracle's rounds do not apply, because facts in a circle recur."""
         n, hidden = self.n_symbols, self.permutations.tolist()
         shown = [inputs[a * n : (a + 1) * n] for a in range(self.n_hops)]
 

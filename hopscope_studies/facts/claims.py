@@ -100,7 +100,8 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     plateau, middle = lasts["nothing known"], lasts["hallucination"]
     yield Evidence(halves, PHASES, source="reference run").claim(
         "when_phases_change",
-        "The first plateau lasts until about step 1,700, and the hallucination phase until about step 3,900.",
+        "The first plateau lasts until about step 1,700, and the hallucination phase until about step 3,900 (the "
+        "number is the ratio of these two steps).",
         middle / plateau,
         also=[
             bound(f"ratio of the last step {of} to {step:,}", steps / step, within=around(1, 0.15))

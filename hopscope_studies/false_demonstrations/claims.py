@@ -56,7 +56,7 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     yield Evidence(rows, "section 3", source="paper").claim(
         "the_gap_comes_late",
         "The critical layer, after which half of the gap between true and false contexts has appeared, is in the "
-        "second half of the model (paper: so it is in three models).",
+        "second half of the model (the paper reports this of three models).",
         share,
         "share of the layers",
         at_least=0.5,
@@ -124,7 +124,7 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
     yield Evidence(rows, "section 4", source="paper").claim(
         "late_attention_not_mlps",
         "With permuted labels, ablating attention from the critical layer on raises accuracy above that of the intact "
-        "model, and above that without MLPs from this layer on (paper, GPT-J: so it is).",
+        "model, and above that without MLPs from this layer on (the paper reports this of GPT-J).",
         attention - mlps,
         "accuracy above that without MLPs",
         above=0,

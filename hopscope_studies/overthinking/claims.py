@@ -78,7 +78,7 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "3", source="paper").claim(
         "the_gap_comes_late",
         "The critical layer, after which half of the gap between true and false labels has appeared, is in the second "
-        "half of the model (paper: so it is in three models).",
+        "half of the model (the paper reports this of three models).",
         of(table, "critical") / of(table, "layers"),
         "share of the layers",
         at_least=0.5,
@@ -185,7 +185,7 @@ def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "4").claim(
         "late_attention_not_mlps",
         "With permuted labels, ablating attention from the critical layer on raises accuracy above that of the intact "
-        "model, and above that without MLPs from this layer on (paper, GPT-J: so it is).",
+        "model, and above that without MLPs from this layer on (the paper reports this of GPT-J).",
         of(table, "late attention", "over mlps", "low"),
         "lower end of the accuracy above that without MLPs",
         above=0,

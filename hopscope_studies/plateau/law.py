@@ -90,7 +90,7 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     yield Evidence(waits, "beyond (9.2)", among=first).claim(
         "the_look_up_goes_too",
         "Where the three-hop model does not learn x1, the look-up does not form either: no head's attention from the "
-        "query to its first value reaches 1/N, that of a model that finds the step by position.",
+        "query to its first value reaches 1/N, that of a model that finds the N facts of a step by their positions.",
         waits.look_up,
         "look-up attention at the end",
         below=0.25,

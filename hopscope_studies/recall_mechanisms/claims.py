@@ -231,8 +231,8 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "beyond")
     yield evidence.claim(
         "the_kind_before_the_fact",
-        "From layer to layer, the relation's part of the loss halves before the subject's part does, as it does from "
-        "step to step in the toy models of `facts`.",
+        "Going up the layers, the relation's part of the loss falls to half before the subject's part does, as it does "
+        "over training in the toy models of `facts`.",
         of(table, "halved after", "subject later", "low"),
         "lower end of the layers in between",
         above=0,

@@ -183,7 +183,7 @@ class Hunt:
     # The report ----------------------------------------------------------------------------------------------
 
     def report(self, kept: tuple[str, ...], **measured: Any) -> ComponentCircuit:
-        """Validate on fresh sequences, and tell, with what was measured."""
+        """Validate the kept units on fresh sequences; return the circuit with verdict and measurements."""
         self.watch("validating on fresh sequences")
         s = self.settings
         sets = {"model": self.edges(self.units), "circuit": self.edges(kept), "null": self.always}

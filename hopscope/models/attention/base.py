@@ -79,7 +79,7 @@ class Attention(Variant, ABC):
         return mask
 
     def bias(self, mask: Mask, x: Stream, own: Own) -> Mask:
-        """The mask, for a rule whose scores have a bias that depends on the layer's input; arguments as in `values`."""
+        """The mask, plus a bias of the scores if it depends on the layer's input; arguments as in `values`."""
         return mask
 
     def queries_and_keys(self, q: Heads, k: Heads, x: Stream, own: Own) -> tuple[Heads, Heads]:

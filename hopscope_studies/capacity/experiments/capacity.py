@@ -114,7 +114,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield of.claim("within_is_learnt", sentence, share, "share of runs by setting", at_least=0.8)
     kept = within[within.learns].three_chains
     sentence = (
-        "If all hops of a chain are within reach of the layers, learnt hops are also answered among three chains."
+        "If all hops of a chain are within reach of the layers, hops learnt among four chains are also answered among "
+        "three."
     )
     yield of.claim("algorithm_within", sentence, kept, "accuracy of a learnt hop", at_least=0.8, of="median")
     of = Evidence(beyond, SOURCE, among=table)

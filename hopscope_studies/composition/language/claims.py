@@ -42,7 +42,7 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
          "Cutting the eight highest induction heads costs more accuracy on the second copy than cutting the worst of "
-         "ten random sets of eight (paper: so it is in Pythia-7B)",
+         "ten random sets of eight (the paper reports this of Pythia-7B)",
          "share of tokens"),
         ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN,
          "Cutting the eight highest induction heads costs more accuracy than cutting the worst of ten sets of eight "

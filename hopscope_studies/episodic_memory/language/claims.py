@@ -45,7 +45,7 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, CMR, source="paper").claim(
         "induction_heads_recall",
         "The eight heads with the highest matching scores on one half of the sequences are CMR-like on the other, and "
-        "prefer lag +1 (paper: so are induction heads).",
+        "prefer lag +1 (the paper reports this of induction heads).",
         of_chosen(table, "distance", "high"),
         "upper end of the CMR distance",
         below=NEAR,
@@ -201,7 +201,8 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(hand, CONTROL).claim(
         "by_hand",
-        "Control: in a hand-set model the copying head is at distance 0 and like recall; without it recall is even.",
+        "Control: in a hand-set model the copying head has CMR distance 0 and is like recall, and without it all items "
+        "are recalled equally often.",
         of_chosen(hand, "distance", "high"),
         "upper end of the CMR distance",
         below=0.02,

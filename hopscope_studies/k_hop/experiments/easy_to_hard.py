@@ -140,9 +140,9 @@ def solved(id: str, rows: DataFrame, words: str) -> Claim:
     hardest = rows[rows.task_k == rows.task_k.max()]
     return over_runs(
         id,
-        f"With {words}, models solve k hops within as many steps as are given to k hops alone "
-        f"(k = {listed(rows.task_k)}; in {(rows.loss < SOLVED).sum()} of {len(rows)} runs; the greatest k is learnt in "
-        f"{hardest.learnt.notna().sum()} of {len(hardest)}).",
+        f"With {words}, models solve k hops in as many steps as are given to k hops alone, k = {listed(rows.task_k)} "
+        f"({(rows.loss < SOLVED).sum()} of {len(rows)} runs do; {hardest.learnt.notna().sum()} of {len(hardest)} learn "
+        "the greatest k).",
         rows.loss,
         "final loss over ln N",
         rows,

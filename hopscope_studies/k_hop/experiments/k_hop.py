@@ -132,11 +132,11 @@ def by_layer(rows: DataFrame) -> Claim:
     every = rows[rows.curriculum == "implicit"]
     reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
     allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
-    words = ", ".join(f"{n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
+    words = "; ".join(f"L = {n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
     return over_runs(
         "layer_by_layer",
         "Models of L layers learn 2^(L−1) hops and no more, so that each layer doubles the hops (greatest number "
-        f"learnt, by layers: {words}).",
+        f"learnt with {words}).",
         reached / allowed,
         "ratio of the greatest number of hops below half of ln N to 2^(L−1)",
         rows,

@@ -135,7 +135,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from of_training(table, trained)
     yield too_many_loops(table, trained)
     chains = at(table, "looped", trained, chains=8)
-    sentence = "Among twice as many chains, the looped layer follows the hops that it learnt."
+    sentence = "Among twice as many chains as in training, the looped layer follows the hops that it learnt."
     yield each("more_chains", sentence, chains, table, above=0.4)
 
 
@@ -163,7 +163,7 @@ def too_many_loops(table: DataFrame, trained: int) -> Claim:
     often = at(table, "looped", 2, 2 * trained + 2).set_index("seed").accuracy
     return Evidence(enough, "arXiv:2604.07822", "ours", table).claim(
         "too_many_loops_hurt",
-        "Run twice as often as in training, one looped layer loses two hops that it answers after three loops.",
+        "One looped layer answers two hops after three loops, but not after twice as many loops as in training.",
         (enough.set_index("seed").accuracy - often).dropna(),
         "loss of accuracy",
         above=0.2,

@@ -150,7 +150,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     lengths = sorted(table.length.unique())
     laws = (
         ("the_wait_goes_as_under_adam", under_adam, "as derived for AdamW where noise limits its rates"),
-        ("the_wait_goes_as_under_flow", under_flow, "as under gradient flow, where the limit is quadratic"),
+        ("the_wait_goes_as_under_flow", under_flow, "as under gradient flow, whose power nears 2 at great lengths"),
     )
     for name, law, words in laws:
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)

@@ -176,8 +176,8 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     later = rows[layers > layers.groupby(rows.run).transform("min")]
     yield Evidence(later, "E, step 6", source="paper", among=table).claim(
         "every_path_is_needed",
-        "Every path after a 12-layer model's first layer in use is needed: if it is left out and all other patterns "
-        "are set by hand, the loss is at least 0.17 (paper: so it is).",
+        "Every path above the lowest layer of a 12-layer model's circuit is needed: if it is left out and all other "
+        "patterns are set by hand, the loss is at least 0.17 (the paper reports this).",
         later.removal_by_hand,
         "loss",
         n=len(later),
@@ -186,8 +186,8 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     first = rows.drop_duplicates("run")
     yield Evidence(first, "E, step 6", source="paper", among=table).claim(
         "first_layer_costs_little",
-        "A 12-layer model's first layer in use matters little: if it attends evenly and all later patterns are set by "
-        "hand, the loss is at most 0.1 (paper: so it is).",
+        "The lowest layer of a 12-layer model's circuit matters little: if it attends evenly and all later patterns "
+        "are set by hand, the loss is at most 0.1 (the paper reports this).",
         first.first_uniform,
         "loss",
         at_most=0.1,

@@ -116,7 +116,8 @@ def waits_long(table: DataFrame) -> Claim:
     ]
     return Evidence(table, "9.2 (i)", source="the paper's share is 0.56").claim(
         "first_hop_waits",
-        "In 24-layer models the first hop's loss stays above 0.7 for more than half of training (paper: so it does).",
+        "In 24-layer models the first hop's loss stays above 0.7 for more than half of training (the paper reports "
+        "this).",
         [math.inf if math.isnan(share) else share for share in shares],
         "share of training before",
         at_least=0.5,
