@@ -179,7 +179,9 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
     except (KeyboardInterrupt, click.Abort) as stop:
         words = str(stop.__cause__ or stop)  # click wraps the interrupt in an Abort
         return complain(words or "interrupted; the same command starts again", 130)
-    except (BrokenPipeError, SystemExit):  # the reader, such as `head`, has closed the pipe; click then exits
+    except (BrokenPipeError, SystemExit) as closed:  # by the reader, such as `head`; click then exits with 1
+        if getattr(closed, "code", 1) != 1:
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -357,3 +357,13 @@ def test_a_reader_who_has_seen_enough_is_no_fault(command, tmp_path):
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, **streams) as process:
         process.stdout.close()
         assert process.stderr.read() == b"" and process.wait() == 0
+
+
+def test_an_exit_that_is_not_of_a_closed_pipe_keeps_its_code(monkeypatch):
+    def leave(*_):
+        raise SystemExit(3)
+
+    monkeypatch.setattr(catalogue, "summary", leave)
+    with pytest.raises(SystemExit) as left:
+        main(["list", "tasks"])
+    assert left.value.code == 3
