@@ -98,7 +98,6 @@ class Judged:
         verdict: `circuit`, `none` or, of paths alone, `partial` (`hopscope.circuits.verdict`).
         reason: the reason for the verdict in words, and what to try.
         threshold: the loss below which a circuit is accepted.
-        failed: the tests that the circuit fails; `model` alone, if the model has not solved its task.
     """
 
     losses: dict[str, Loss]
@@ -107,7 +106,6 @@ class Judged:
     verdict: str
     reason: str
     threshold: float
-    failed: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:

@@ -95,9 +95,7 @@ class Trial:
     def judged(self) -> dict[str, Any]:
         """What is told of it beside the verdict, as fields of `Judged`."""
         measured = {"losses": self.losses, "accuracies": self.accuracies, "hop_losses": self.hop_losses}
-        asked = self.tests if self.solved() else ["model"]
-        failed = tuple(name for name in asked if not self.passes(name))
-        return {**measured, "threshold": self.demands.loss, "failed": failed}
+        return {**measured, "threshold": self.demands.loss}
 
     def asked(self, name: str) -> tuple[float, float]:
         """The loss that the model, or its circuit in a test, must be below, and the accuracy that it must reach."""

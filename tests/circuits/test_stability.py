@@ -10,6 +10,7 @@ import pytest
 from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.families import Family
 from hopscope.circuits.judging.stability import compared
+from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import row_of
 from hopscope.cli import main
 from hopscope.problem.paths import Path
@@ -39,11 +40,18 @@ def test_what_the_other_does_not_list_is():
 
 
 def test_two_searches_that_refuse_a_model_for_the_same_reason_agree():
-    """They claim no circuit, so it does not matter which paths each tells of."""
-    refused = lambda *paths, why: replace(found(*paths, verdict="none"), failed=why)  # noqa: E731
-    unsolved = refused(A, B, why=("model",))
-    assert compared([0, 1], [unsolved, refused(A, C, why=("model",))]).agree == 1
-    assert compared([0, 1], [unsolved, refused(A, B, why=("live",))]).agree == 0
+    """They claim no circuit, so it does not matter which paths each tells of, nor what fails beside the model."""
+
+    def refused(*paths, high):
+        losses = {name: 0.06 if name in high else 0.01 for name in ("model", "circuit", "live", "null")}
+        at = {name: Loss(loss, loss - 0.005, loss + 0.005, 512) for name, loss in losses.items()}
+        return replace(found(*paths, verdict="none"), losses=at)
+
+    unsolved = refused(A, B, high=("model", "live", "null"))
+    assert compared([0, 1], [unsolved, refused(A, C, high=("model", "circuit", "null"))]).agree == 1
+    assert compared([0, 1], [unsolved, refused(A, B, high=("live", "null"))]).agree == 0
+    assert compared([0, 1], [refused(A, high=("live",)), refused(A, C, high=("live", "null"))]).agree == 1
+    assert compared([0, 1], [refused(A, high=("live",)), refused(A, high=("circuit",))]).agree == 0
     assert compared([0, 1], [unsolved, found(A, B)]).agree == 0
 
 
