@@ -80,6 +80,7 @@ def own_attention(seen):
 ''',
     "hopscope_studies/tiny/__init__.py": '"""A study made in a test."""',
     "hopscope_studies/tiny/README.md": "# A study made in a test\n",
+    "hopscope_studies/tiny/experiments/__init__.py": "",
     "hopscope_studies/tiny/experiments/tiny.py": '''"""An experiment made in a test: one run (Musat, section 7)."""
 from matplotlib.figure import Figure
 
