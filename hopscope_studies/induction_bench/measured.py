@@ -78,7 +78,7 @@ class Asked(OfFunctions):
 class Learned(OfFunctions, Report):
     """The exact learner, on all examples and on half of them.
 
-    R-OSL functions are mirror images of L-OSL functions, so that no more is learned by `side=right`.
+    It is not made for `side=right`: R-OSL functions are mirror images of L-OSL functions.
     """
 
     label, file = "rules-learned", REPORT
