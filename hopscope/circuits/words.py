@@ -61,14 +61,14 @@ def remarks(circuit: Circuit, task: Task, least: int | None = None) -> list[str]
 
 
 def compared(circuit: Circuit, task: Task, least: int | None) -> list[str]:
-    """Of an accepted circuit its size, its algorithm and the other circuits."""
+    """For an accepted circuit, its size, its algorithm and the other circuits."""
     if not circuit.accepted:
         return []
     return [size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)]
 
 
 def refusal(circuit: Circuit) -> list[str]:
-    """Why a circuit is not accepted, or only in part, and what the search found; nothing of one that is."""
+    """Why a circuit is not accepted, or only in part, and what the search found; empty for an accepted one."""
     if circuit.accepted:
         return []
     if circuit.verdict == "partial":
@@ -147,7 +147,7 @@ def role_words(role: str, roles: Sequence[str]) -> str:
 
 
 def step_of(role: str) -> int:
-    """The number of a role's fact, from 1; 0 for a role outside facts, such as the query."""
+    """The number of a role's fact, from 1; 0 for a role that belongs to no fact, such as the query."""
     match = ROLE.fullmatch(role)
     return int(match[2]) if match else 0
 

@@ -63,7 +63,7 @@ class SparseAutoencoder(nn.Module):
         return torch.relu((z / self.scale - self.b_dec) @ self.W_enc + self.b_enc)
 
     def decode(self, f: Features) -> Vectors:
-        """The activations that features stand for."""
+        """The activations that are reconstructed from features."""
         return (f @ self.W_dec + self.b_dec) * self.scale
 
     def forward(self, z: Vectors) -> Vectors:

@@ -17,7 +17,7 @@ HALF = 0.5
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The course; L = N; the nested logits; controls."""
+    """The claims: the course of learning, as many labels as pairs, the nested logits, and controls."""
     yield from course(table)
     yield from even(table)
     yield from nested(table)
@@ -25,7 +25,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def course(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt first, and when the rest is."""
+    """Claims about the course of learning: what is learnt first, and when the rest is."""
     right = values(table, "context", "right")
     yield Evidence(right, "3").claim(
         "a_label_of_the_context_first",
@@ -86,7 +86,7 @@ def first_accuracies(table: DataFrame) -> list[float]:
 
 
 def fall(losses: Series) -> float:
-    """Steps from three quarters of ln N to one quarter, over the steps before."""
+    """The steps in which the loss falls from 3/4 to 1/4 of ln N, divided by the number of steps before that."""
     began = first(losses, lambda loss: loss < 0.75 * math.log(PAIRS))
     return (first(losses, lambda loss: loss < 0.25 * math.log(PAIRS)) - began) / began if began else math.nan
 
@@ -101,7 +101,7 @@ def head_times(table: DataFrame) -> list[float]:
 
 
 def even(table: DataFrame) -> Iterator[Claim]:
-    """As many labels as pairs: plain SGD stays at ln N; Adam, and labels that repeat, leave it."""
+    """Claims about as many labels as pairs: plain SGD stays at ln N; Adam does not, nor does SGD if labels repeat."""
     rows = values(table, "even", "loss", "validation")
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
@@ -136,7 +136,7 @@ def even(table: DataFrame) -> Iterator[Claim]:
 
 
 def nested(table: DataFrame) -> Iterator[Claim]:
-    """The three nested logits, by L."""
+    """Claims about the model of three nested logits, by number of labels L."""
     rows = values(table, "nested", "loss")
     more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
     yield Evidence(rows, "4", among=table).claim(
@@ -158,12 +158,12 @@ def nested(table: DataFrame) -> Iterator[Claim]:
 
 
 def course_of(rows: DataFrame, labels: int) -> Series:
-    """The loss of the nested logits with so many labels, by step."""
+    """The loss of the nested logits with this number of labels, by step."""
     return rows[rows.name.astype(str) == str(labels)].sort_values("step").set_index("step").value
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """The circuit as weights, and no training at all."""
+    """Control claims: the hand-set circuit, and models before training."""
     hand = values(table, BY_HAND, "accuracy", "IC")
     measures = values(table, BY_HAND, "final")
     yield Evidence(hand, "ours", among=table).claim(

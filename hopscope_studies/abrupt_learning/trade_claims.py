@@ -13,7 +13,7 @@ from hopscope_studies.abrupt_learning.cells import TRADE
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Classes, bursts, noise; and the two ways of answering against each other."""
+    """Claims about classes, bursts and noise, and about the trade-off between the two ways of answering."""
     yield from by_data(table)
     every = [name for name in TRADE if len(values(table, name, "accuracy", "IC"))]
     yield Evidence(table[table.condition.isin(every)], "2", among=table).claim(
@@ -36,7 +36,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def by_data(table: DataFrame) -> Iterator[Claim]:
-    """What classes, bursts and noise favour."""
+    """Claims about which way of answering more classes, bursts and noise favour."""
     for id, test, without, having, least, sentence in (
         ("more_classes_favour_the_context", "IC", "few", "many", 0.2,
          "Models trained on 2,048 classes answer new classes correctly more often than models trained on 64 (IC; "
@@ -62,12 +62,12 @@ def by_seed(table: DataFrame, condition: str, test: str) -> Series:
 
 
 def gained(table: DataFrame, test: str, without: str, having: str) -> Series:
-    """What a change gains in a test, seed by seed."""
+    """The gain in a test's accuracy from one condition to another, for each seed that both have."""
     return (by_seed(table, having, test) - by_seed(table, without, test)).dropna()
 
 
 def correlation(table: DataFrame, conditions: list[str]) -> float:
-    """Correlation of the two tests over all runs; NaN for fewer than three runs."""
+    """Correlation of the accuracies IC and IW over all runs; NaN for fewer than three runs."""
     pairs = [(by_seed(table, name, "IC"), by_seed(table, name, "IW")) for name in conditions]
     known = [(a[seed], b[seed]) for a, b in pairs for seed in a.index.intersection(b.index)]
     return float(numpy.corrcoef(numpy.array(known).T)[0, 1]) if len(known) > 2 else float("nan")

@@ -35,7 +35,7 @@ def hops_learnt(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """No hop below its minimum depth; which rules reach theirs; the controls."""
+    """Claims about minimum depths, about which rules reach theirs, and about controls."""
     each = hops_learnt(table)
     main = each[(each.task == MAIN) & (each.layers == LAYERS) & each.D.isin(HOPS)]
     rules = main[(main.candidate == main.attention) | (main.candidate == main.attention + UNPRIMED.removeprefix(PLAIN))]
@@ -50,7 +50,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def below_the_minimum(table: DataFrame) -> Claim:
-    """No candidate learns a hop that its layers cannot reach."""
+    """The claim that no candidate learns a hop that its layers cannot reach."""
     deep = table[(table.k > 0) & (table.least > table.layers)]
     return Evidence(deep, "5 (sharpened), " + SECTION, source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
@@ -63,7 +63,7 @@ def below_the_minimum(table: DataFrame) -> Claim:
 
 
 def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
-    """Plain attention with the prior: the row that all others are compared with."""
+    """The claim that plain attention with the prior learns the hops within its reach."""
     return Evidence(plain, SECTION, among=table).claim(
         "plain_attention_reaches_its_minimum",
         "Plain attention with the prior, a head that starts on the previous token, learns in every seed exactly the "
@@ -77,7 +77,7 @@ def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
 
 
 def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
-    """Whether training reaches what each rule could do, with the prior or, if the rule joins tokens itself, without."""
+    """The claim that training reaches what each rule can do: with the prior, or without if the rule joins tokens."""
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
     return Evidence(rules, SECTION, among=table).claim(
         "every_rule_reaches_its_minimum",
@@ -92,7 +92,7 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
 
 
 def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
-    """Whether the one rule with a greater reach uses it."""
+    """The claim that the one rule with a greater reach makes use of it."""
     return Evidence(shifted, SECTION, among=table).claim(
         "kv_shift_goes_further",
         f"Asked for {max(HOPS)} hops, KV shifting attention learns more than the 3 that plain attention can learn with "
@@ -105,7 +105,7 @@ def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
 
 
 def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
-    """The negative control: the same architecture, steps and data, without the prior."""
+    """The negative control: without the prior, the same architecture learns less with the same steps and data."""
     pairs = main[main.candidate == PLAIN].merge(main[main.candidate == UNPRIMED], on=["D", "seed"])
     return Evidence(main[main.candidate == UNPRIMED], SECTION, among=table).claim(
         "the_prior_is_needed",
@@ -118,7 +118,7 @@ def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
 
 
 def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
-    """How much the seeds of a cell differ."""
+    """The claim that the seeds of a cell learn about as many hops."""
     groups = each.groupby(CELL, sort=False).learnt
     spread = (groups.max() - groups.min())[groups.count() > 1]
     return Evidence(each, SECTION, among=table).claim(
@@ -132,7 +132,7 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
 
 
 def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
-    """Whether parameters are equal; operations are not, and the page's table gives them."""
+    """The claim that models of all rules have as many parameters (operations differ; the page's table gives them)."""
     plain = rules[rules.candidate == PLAIN].groupby("D").first()
     known = rules[rules.D.isin(plain.index)]
     ratios = known.parameters / known.D.map(plain.parameters)
@@ -146,7 +146,7 @@ def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
 
 
 def untrained(table: DataFrame) -> Claim:
-    """The other negative control."""
+    """The other negative control: untrained models do no better than a guess."""
     asked = table[table.k > 0].drop_duplicates(["seed", "first"])  # models of one shape and seed start alike
     return Evidence(asked, SECTION, among=table).claim(
         "untrained_knows_nothing",
@@ -158,7 +158,7 @@ def untrained(table: DataFrame) -> Claim:
 
 
 def all_hops(each: DataFrame) -> Bound:
-    """Whether every D of the small bench was trained."""
+    """The condition that every D of the small bench was trained."""
     return bound("number of different D", each.D.nunique(), at_least=len(HOPS))
 
 
@@ -166,14 +166,14 @@ def all_hops(each: DataFrame) -> Bound:
 
 
 def columns_of(each: DataFrame) -> list[tuple[str, int, int]]:
-    """Tasks, D and layers that there are: the main task first, then in the table's order."""
+    """The columns (task, D, layers) in the table: the main task first, then in the table's order."""
     found = list(dict.fromkeys(zip(each.task, each.D.astype(int), each.layers.astype(int), strict=True)))
     tasks = list(dict.fromkeys(task for task, _, _ in found))
     return sorted(found, key=lambda place: (place[0] != MAIN, tasks.index(place[0]), place[2], place[1]))
 
 
 def label(task: str, hops: int, layers: int) -> str:
-    """What a column is called."""
+    """The label of a column."""
     return f"{'' if task == MAIN else task + chr(10)}D = {hops}\nL = {layers}"
 
 

@@ -19,12 +19,12 @@ COPIES = 0.1  # error below which a small model copies (ours)
 
 
 def sae(table: DataFrame, name: str) -> Series:
-    """A number of the autoencoders, by run."""
+    """A number in the report on autoencoders, by run."""
     return of(table, "autoencoder", name)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Known features, small models, a layer of a language model, its heads by prefix."""
+    """Claims about known features, small models, a layer of a language model, and its heads by prefix."""
     hand, toys, layer, language, idle = (
         table[table.part == part] for part in ("by hand", "toy", "layer", "language", "untrained")
     )
@@ -37,7 +37,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_known(table: DataFrame) -> Iterator[Claim]:
-    """The layer by hand."""
+    """Claims about the autoencoder of the hand-set layer."""
     evidence = Evidence(table, "control (ours)")
     yield evidence.claim(
         "known_features_recovered",
@@ -67,7 +67,7 @@ def about_known(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_known_prefixes(table: DataFrame) -> Iterator[Claim]:
-    """Three heads whose prefixes are known."""
+    """The claim that three hand-set heads with known prefix lengths are recognised."""
     rows = table[table.kind == "by prefix"]
     long = rows[rows.other.isin(["1", "2", "3", "4", "6", "9"])]
     reach = long.other.astype(int) >= long.step
@@ -83,7 +83,7 @@ def about_known_prefixes(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_toys(table: DataFrame) -> Iterator[Claim]:
-    """Small trained models."""
+    """Claims about small trained models."""
     errors = of(table, "error")
     copying = table[table.run.isin(errors[errors < COPIES].index)]
     asked = bound("the number of models that copy", len(copying.run.unique()), at_least=1)
@@ -110,7 +110,7 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_layer(table: DataFrame) -> Iterator[Claim]:
-    """One layer of a language model, on text that the autoencoder has not seen."""
+    """Claims about one layer of a language model, on text that the autoencoder was not trained on."""
     yield Evidence(table, "3", source="paper").claim(
         "loss_recovered",
         "The autoencoder recovers more than 80 % of the loss that the layer's attention is worth (by the lower end of "
@@ -151,17 +151,17 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def kind_ends(table: DataFrame, kind: str, what: str, column: str) -> Series:
-    """One column of every head of a kind, such as an end of its interval, by run."""
+    """A column, such as an interval's end, of the rows of every head of a kind, by run."""
     return of(table, what, column=column, other=kind)
 
 
 def per_run(table: DataFrame, met: Series) -> Series:
-    """How many heads meet a condition, by run; 0 if none does."""
+    """The number of heads that meet a condition, by run; 0 if none does."""
     return met.groupby(level=0).sum().reindex(table.run.unique(), fill_value=0)
 
 
 def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
-    """Both kinds of induction heads."""
+    """Claims about both kinds of induction heads."""
     evidence = Evidence(table, "4.3")
     yield evidence.claim(
         "some_want_long_prefixes",
@@ -199,7 +199,7 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
 
 
 def about_order(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
-    """The effect of the order within a prefix; and heads that should have no preferred length."""
+    """Claims about the order of tokens within a prefix, and about untrained heads, which should prefer no length."""
     long, short = (kind_ends(table, kind, "scrambled", "value").groupby(level=0).mean() for kind in ("long", "short"))
     yield Evidence(table, "4.3").claim(
         "long_ones_want_the_order",
@@ -220,7 +220,7 @@ def about_order(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
 
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
-    """Heads cut on sequences by which they were not chosen, in the runs that measured this."""
+    """Claims about ablated heads, on sequences that were not used to choose them, in the runs that measured this."""
     table = table[table.run.isin(table[table.kind == "cut"].run)]
     evidence = Evidence(table, "4.3")
     for id, kind, p, words in (

@@ -1,4 +1,4 @@
-"""The claims of `birth`: sentences of the paper and of Bietti's talk on it, judged from the table alone."""
+"""The claims of `birth`: statements of the paper and of Bietti's talk, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ CHARACTERS, TRIGGERS, PLACES = 65, 5, 63  # items of the probes: of W_O2, of W_K
 
 
 def told_of(table: DataFrame) -> Quantities:
-    """The table's quantities by model."""
+    """The table's quantities, with models as kinds."""
     return Quantities(table.rename(columns={"model": "kind"}), PAPER)
 
 
 def reached(told: Quantities, model: str, quantity: str, level: float) -> Series:
-    """The step at which a quantity first reaches a level, on straight lines between rows, by seed; inf if never."""
+    """The step at which a quantity first reaches a level, linearly interpolated, by seed; inf if it never does."""
     runs = told.course(model, quantity).groupby("seed")
     found = {seed: crossing(run.step.tolist(), (-run.value).tolist(), -level) for seed, run in runs}
     return Series(found, dtype=float).fillna(float("inf"))
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's sentences, and the paper's."""
+    """All claims, about statements of the talk and of the paper."""
     told = told_of(table)
     yield from about_depth(told)
     yield from about_order(told)
@@ -41,7 +41,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_depth(told: Quantities) -> Iterator[Claim]:
-    """One layer fails, two succeed."""
+    """Claims that one layer fails and two layers succeed."""
     yield told.claim(
         "one_layer_fails",
         "A transformer of one layer predicts about 55 % of the outputs in context.",
@@ -80,12 +80,12 @@ ORDERS = {
 
 
 def halfway(items: int) -> float:
-    """The recall that is one half once it is corrected for chance, which is 1 in so many items."""
+    """The recall halfway between chance, 1 / `items`, and 1."""
     return HALF + (1 - HALF) / items
 
 
 def about_order(told: Quantities) -> Iterator[Claim]:
-    """The order in which memories form, by recall corrected for chance; and bigrams against outputs in context."""
+    """Claims about the order in which memories form, by chance-corrected recall; and about bigrams against context."""
     for model, (name, words) in ORDERS.items():
         tokens = CHARACTERS if model == "basic drawn" else TRIGGERS
         probes = {"W_O2": CHARACTERS, "W_K2": tokens, "W_K1 first": PLACES}
@@ -104,7 +104,7 @@ def about_order(told: Quantities) -> Iterator[Claim]:
 
 
 def about_published(told: Quantities) -> Iterator[Claim]:
-    """The order with as many candidates for W_K2 as for W_O2; and the part of it that holds."""
+    """Claims about the order if W_K2 has as many candidates as W_O2, and about the part of it that holds."""
     probes = {"W_O2": CHARACTERS, "W_K2 of all": CHARACTERS, "W_K1 first": PLACES}
     o2, k2, k1 = (reached(told, "published", memory, halfway(items)) for memory, items in probes.items())
     for name, sentence, found in (
@@ -132,7 +132,7 @@ def about_published(told: Quantities) -> Iterator[Claim]:
 
 
 def about_bigrams(told: Quantities) -> Claim:
-    """All next characters asked, with a linear layer that can hold bigrams."""
+    """Claims about models that predict all next characters, with a linear layer that can store bigrams."""
     start, names = math.log(CHARACTERS), {"bigram": "loss bigram", "context": "loss"}
     found: dict[str, dict[Any, float]] = {name: {} for name in names}
     for name, quantity in names.items():
@@ -154,7 +154,7 @@ def about_bigrams(told: Quantities) -> Claim:
 
 
 def about_joint(told: Quantities) -> Iterator[Claim]:
-    """Joint training against training in stages, each of which counts only until its memory is learnt."""
+    """Claims about joint training against staged training; a stage counts only until its memory is learnt."""
     first, second, learnt = (
         reached(told, "basic staged", quantity, level)
         for quantity, level in (("W_O2", HALF), ("W_K2", HALF), ("accuracy", SOLVED))
@@ -190,7 +190,7 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
 
 
 def about_steps(told: Quantities) -> Iterator[Claim]:
-    """One gradient step each: in the simplified setup, and with the whole gradients."""
+    """Claims about one gradient step per matrix, within the memory's block or along the whole gradient."""
     for model, name, words in (
         ("three steps", "three_steps_suffice", "if each matrix moves only in its memory's block"),
         ("three whole steps", "three_whole_steps", "if each matrix moves as a whole"),
@@ -209,7 +209,7 @@ def about_steps(told: Quantities) -> Iterator[Claim]:
 
 
 def about_circuit(told: Quantities) -> Claim:
-    """What circuit discovery finds in the transformers of two layers."""
+    """The claim about the circuits of two-layer transformers."""
     accepted = told.of("2 layers", "circuit accepted")
     before, copy = (told.of("2 layers", f"circuit {kind} paths") for kind in ("previous-token", "induction"))
     return told.claim(

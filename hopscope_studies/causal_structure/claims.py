@@ -1,4 +1,4 @@
-"""The claims of `causal_structure`: the paper's sentences and ours, judged from the table alone."""
+"""The claims of `causal_structure`, about the paper's statements and our own, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAPER = "Nichani et al. (2024)"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the study's page."""
+    """All claims, in the order of the study's page."""
     told = Quantities(table, PAPER)
     yield from about_theory(told)
     yield from about_attention(told)
@@ -24,7 +24,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_theory(told: Quantities) -> Iterator[Claim]:
-    """What holds without training."""
+    """Claims about theory, which need no training."""
     yield told.claim(
         "information_finds_parents",
         "Of all earlier positions, the parent shares most χ² mutual information with a child, on average over "
@@ -53,7 +53,7 @@ def about_theory(told: Quantities) -> Iterator[Claim]:
 
 
 def about_attention(told: Quantities) -> Iterator[Claim]:
-    """The first layer's attention, by SGD and by AdamW."""
+    """Claims about the first layer's attention in models trained by SGD and by AdamW."""
     attention, first, other = (told.of("sgd", f"layer 0{word}") for word in ("", " first", " shuffled"))
     yield told.claim(
         "sgd_attends_to_parents",
@@ -91,7 +91,7 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
 
 
 def about_where(told: Quantities) -> Iterator[Claim]:
-    """Where AdamW's models store the graph."""
+    """Claims about where models trained by AdamW store the graph."""
     found, other = (told.of("adamw", f"layer 1 first{word}") for word in ("", " shuffled"))
     yield told.claim(
         "adamw_keeps_it_in_layer_1",
@@ -119,14 +119,14 @@ def about_where(told: Quantities) -> Iterator[Claim]:
 
 
 def query_share(told: Quantities, kind: str) -> Series:
-    """The query's part (0–1) of what blinding costs, by seed."""
+    """By seed, the query's share (0–1) of the rise in loss when queries or children attend evenly in layer 0."""
     loss = told.of(kind, "loss")
     query, children = (told.of(kind, f"{who} blind") - loss for who in ("query", "children"))
     return query / (query + children)
 
 
 def about_circuit(told: Quantities, kind: str, path: str, words: str) -> Claim:
-    """Whether discovery finds a circuit with a path in it."""
+    """The claim that discovery finds a circuit that contains a path."""
     accepted = told.of(kind, "circuit accepted")
     there = told.of(kind, f"circuit {path}").reindex(accepted.index).notna()
     return told.claim(
@@ -142,7 +142,7 @@ def about_circuit(told: Quantities, kind: str, path: str, words: str) -> Claim:
 
 
 def about_floors(told: Quantities) -> Iterator[Claim]:
-    """What can be known."""
+    """Claims about the lowest possible losses."""
     counted, bayes = told.of("sgd", "counted"), told.of("sgd", "bayes")
     yield told.claim(
         "reference_is_not_bayes",
@@ -166,7 +166,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
 
 
 def about_two_parents(told: Quantities) -> Claim:
-    """Several parents, several heads."""
+    """The claim that two heads divide two parents between them."""
     split = told.of("two parents", "split")
     return told.claim(
         "two_parents_split",

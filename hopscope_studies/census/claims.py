@@ -22,7 +22,7 @@ EXPLAINED = 2
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether circuits are found, how they are distributed over classes, and what decides the class."""
+    """Claims about whether circuits are found, how they are distributed over classes, and what determines the class."""
     table = classed(table)
     circuits = counted(table[table.trained > 0])
     yield from about_tests(table, circuits)
@@ -49,7 +49,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
-    """Whether paths suffice by hand, and live."""
+    """Claims about whether the paths suffice with patterns set by hand, and with live patterns."""
     grown = table[table.trained > 0]
     solved = grown[grown.verdict != "unsolved"]
     yield Evidence(solved, "appendix E", among=table).claim(
@@ -78,12 +78,12 @@ def classed(table: DataFrame) -> DataFrame:
 
 
 def counted(table: DataFrame) -> DataFrame:
-    """The rows of trained models whose circuit has a class: it passes by hand."""
+    """The rows of trained models whose circuit has a class, that is, passes the test by hand."""
     return table[(table.wiring != "") & (table.trained > 0)]
 
 
 def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
-    """How alike circuits are, and how many heads they use."""
+    """Claims about how similar circuits are, and how many heads they use."""
     pairs = pairs_of_seeds(circuits)
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
@@ -115,19 +115,19 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
 
 
 def pairs_of_seeds(circuits: DataFrame) -> list[bool]:
-    """Of every two circuits that differ in their seed alone, whether they are of one class."""
+    """For every two circuits whose models differ only in their seed, whether they are of one class."""
     groups = circuits.groupby(["D", *FACTORS]).wiring
     return [one == other for _, classes in groups for one, other in combinations(classes, 2)]
 
 
 def explained_by(factor: str, circuits: DataFrame) -> Explained | None:
-    """How much one factor explains of the class among models with the same other factors."""
+    """How much of the class one factor explains among models that agree in the other factors."""
     alike = circuits[["D", *(name for name in FACTORS if name != factor)]].apply(tuple, axis=1)
     return explained(list(circuits.wiring), list(circuits[factor]), list(alike)) if len(circuits) else None
 
 
 def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether a factor explains more of the class than chance does."""
+    """The claim that a factor explains more of the class than chance does."""
     found = explained_by(factor, circuits)
     return Evidence(circuits, "beyond (8)", among=table).claim(
         f"{factor}_decides",

@@ -22,7 +22,7 @@ MEASURES = (
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the paper: depth, what moves together, the bridge, pools; then the control."""
+    """All claims, in the order of the paper: depth, changes in training, the bridge, pools; then the control."""
     curves = table[table.kind == "curve"]
     ends = curves[curves.step == curves.groupby("run").step.transform("max")]
     yield from depth_claims(ends)
@@ -40,12 +40,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def learnt(ends: DataFrame) -> DataFrame:
-    """The models of two layers that copy out of distribution: others have no bridge to be looked for."""
+    """The two-layer models that copy out of distribution; only these can have a bridge."""
     return ends[(ends.layers == 2) & (ends.pool == 0) & (ends.ood_error < SUCCEEDS)]
 
 
 def depth_claims(ends: DataFrame) -> Iterator[Claim]:
-    """One layer against two."""
+    """Claims about one layer against two."""
     one, two = (ends[(ends.layers == layers) & (ends.pool == 0)] for layers in (1, 2))
     yield Evidence(one, "section 3").claim(
         "one_layer_fails_elsewhere",
@@ -65,7 +65,7 @@ def depth_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def halfway(curve: DataFrame, name: str) -> float:
-    """The share of training after which a measure is halfway from its first value to its last; NaN if never."""
+    """The share of training after which a measure is halfway from its first value to its last; NaN if it never is."""
     curve = curve.sort_values("step")
     values = curve[name].to_numpy(float)
     middle = (values[0] + values[-1]) / 2
@@ -74,7 +74,7 @@ def halfway(curve: DataFrame, name: str) -> float:
 
 
 def gaps(curves: DataFrame, name: str) -> Series:
-    """By run, when a measure is halfway, minus when the error out of distribution is; as shares of training."""
+    """By run, the halfway point of a measure minus that of the out-of-distribution error, as shares of training."""
     found = {}
     for run, curve in curves.groupby("run"):
         if curve.sort_values("step").ood_error.iloc[-1] < SUCCEEDS:
@@ -83,7 +83,7 @@ def gaps(curves: DataFrame, name: str) -> Series:
 
 
 def movement_claims(curves: DataFrame) -> Iterator[Claim]:
-    """What changes at the time when the error falls."""
+    """Claims about measures that change while the error falls."""
     for id, name, words in MEASURES:
         difference = gaps(curves, name)
         yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
@@ -98,7 +98,7 @@ def movement_claims(curves: DataFrame) -> Iterator[Claim]:
 
 
 def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
-    """Whether the two heads share a subspace, and whether it matters."""
+    """Claims that the two heads share a subspace, and that it matters."""
     yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "weights_match",
         "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: its diagonal score is above that "
@@ -138,7 +138,7 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
 
 
 def pool_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Memorisation below a critical pool."""
+    """Claims that models memorise pools below a critical size."""
     pools = ends[ends.pool > 0]
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
     yield Evidence(small, "code, run.sh").claim(
@@ -171,7 +171,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def critical_pools(pools: DataFrame) -> list[float]:
-    """By seed, the pool at which the error out of distribution goes below one half; ∞ if it never does."""
+    """By seed, the pool size at which the out-of-distribution error falls below one half; ∞ if it never does."""
     found = []
     for _, part in pools.groupby("seed"):
         part = part.sort_values("pool")

@@ -17,14 +17,14 @@ TOGETHER = 0.8  # rank correlation over checkpoints above which two measures cou
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The model of recall, heads, answers."""
+    """Claims about the simulation, heads, and answers."""
     yield from simulation_claims(table)
     yield from head_claims(table[table.kind == "head"], table[table.kind == "chance"])
     yield from answer_claims(table[table.kind == "answer"], table[table.kind == "silenced"])
 
 
 def simulation_claims(table: DataFrame) -> Iterator[Claim]:
-    """The simulation against the closed form, and the floor of random curves."""
+    """Claims about the simulation against the closed form, and about the share of random curves that fit."""
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
     yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
@@ -46,17 +46,17 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def last(rows: DataFrame) -> DataFrame:
-    """The rows of every run's last step."""
+    """The rows of each run's last step."""
     return rows[rows.step == rows.groupby("run").step.transform("max")]
 
 
 def copying(heads: DataFrame) -> DataFrame:
-    """The heads that attend to what followed their token."""
+    """The heads that attend to the token after their own token's earlier occurrence."""
     return heads[heads.lag_1 > COPIES]
 
 
 def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
-    """How near heads are to a model of recall."""
+    """Claims about how close heads are to a recall model."""
     ends = last(heads)
     best = copying(ends)
     others = ends.drop(best.index)
@@ -92,7 +92,7 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
 
 
 def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
-    """How much nearer to recall the copying heads come in training."""
+    """The claim that the copying heads come closer to recall in training."""
     keys = ["run", "layer", "head"]
     starts = heads[heads.step == 0].set_index(keys).distance
     change = (best.set_index(keys).distance - starts).dropna()
@@ -107,7 +107,7 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
 
 
 def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
-    """Contiguity of answers, when it rises, and which heads it needs."""
+    """Claims about the contiguity of answers, when it rises, and which heads it needs."""
     ends = last(answered)
     yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
@@ -146,7 +146,7 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 
 
 def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
-    """What is left of contiguity without all copying heads, and without one of several."""
+    """Claims about contiguity without all copying heads, and without one of several."""
     whole = ends.set_index("run").contiguity - 1
     for id, which, sentence, needed in (
         (
@@ -170,5 +170,5 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 
 
 def without(silenced: DataFrame, which: str) -> DataFrame:
-    """The rows without `all` copying heads, or without `one`; none where no model has such heads."""
+    """The rows without `all` copying heads, or without `one`; empty if no model has such heads."""
     return silenced if silenced.empty else silenced[silenced.silenced == which]

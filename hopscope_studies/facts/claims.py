@@ -1,4 +1,4 @@
-"""The claims of `facts`: phases, their control, the sweep and the grid, judged from the table alone."""
+"""The claims of `facts`: phases, their control, capacity searches and the grid of sizes; from the table alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEANS = ["loss", "other_subject", "from_relation"]  # of which claims need the m
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The phases, their control, the sweep, the grid."""
+    """Claims about the phases, their control, the capacity searches and the grid of sizes."""
     even = phases_of(table)
     yield from phase_claims(table, even)
     yield from content_claims(table, even[even["phase"] == "hallucination"])
@@ -32,7 +32,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
-    """A row per run of the linear model and phase: its first and last step, and means of curves within it."""
+    """A row per run of the linear model and phase: first and last step, and the means of curves within it."""
     rows = []
     for run, curve in table[(table.kind == "curve") & (table.facts == facts)].groupby("run"):
         curve = curve.sort_values("step")
@@ -48,18 +48,19 @@ def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
 def left_to_the_subject(start: Series) -> float:
     """The loss of ignoring the subject, in nats: H(a | r), which is ln D if all answers are equally frequent.
 
-    The first loss is this entropy plus the divergence from p(a | r). For drawn facts the entropy is less than ln D.
+    The first loss is this entropy plus the divergence from p(a | r). For randomly drawn facts the entropy is below ln
+    D.
     """
     return min(math.log(start.answers), float(start.loss - start.from_relation))
 
 
 def swept(table: DataFrame) -> DataFrame:
-    """A row per search: that of the smallest size it tried."""
+    """A row per search: that of the smallest size that it tried."""
     return table[table.kind == "capacity"].sort_values("size").drop_duplicates("run").sort_index()
 
 
 def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
-    """Where training starts, which phases it goes through, and where it ends."""
+    """Claims about where training starts, which phases it goes through, and where it ends."""
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     start, end = (curve[curve.step == step] for step in (0, curve.step.max()))
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
@@ -84,7 +85,7 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
 
 
 def order_of_phases(found: DataFrame) -> Iterator[Claim]:
-    """That there are three phases, and when one gives way to the next."""
+    """Claims that there are three phases, and when one is followed by the next."""
     firsts, lasts = (found.pivot(index="run", columns="phase", values=end) for end in ("first", "last"))
     ordered = (firsts["nothing known"] < firsts["hallucination"]) & (firsts["hallucination"] < firsts["all known"])
     halves = found[found["phase"] == "hallucination"]
@@ -111,7 +112,7 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
 
 
 def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
-    """What the model says in the hallucination phase."""
+    """Claims about the model's answers in the hallucination phase."""
     level = math.log(table.answers.max())
     yield Evidence(middle, PHASES, source="ln D").claim(
         "hallucination_at_ln_d",
@@ -143,7 +144,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
 
 
 def other_facts(table: DataFrame) -> Iterator[Claim]:
-    """The same training with random facts, and with a relation that decides nothing."""
+    """Claims about training on random facts, and on relations that do not restrict the answer."""
     kinds: tuple[tuple[str, str, str, Limit], ...] = (
         (
             "random_facts_too",
@@ -172,7 +173,7 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
 
 
 def capacities(found: DataFrame) -> Iterator[Claim]:
-    """Facts per parameter, each shape in its longest training; and what longer training adds."""
+    """Claims about facts per parameter, for each shape's longest training, and about the effect of longer training."""
     shape = ["d", "alpha", "beta", "seed"]
     yield per_parameter(found[found.steps == found.groupby(shape).steps.transform("max")])
     short, longer = (found[found.steps == end] for end in (found.steps.min(), found.steps.max()))
@@ -193,7 +194,7 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
 
 
 def per_parameter(found: DataFrame) -> Claim:
-    """Facts against parameters, over widths and shapes.
+    """The claim about the number of facts against the number of parameters, over widths and shapes.
 
     A search in which no size passed counts as if its smallest size had passed: without it the mean would be too high.
     """
@@ -214,7 +215,7 @@ def per_parameter(found: DataFrame) -> Claim:
 
 
 def trade_offs(cells: DataFrame) -> Iterator[Claim]:
-    """Which cells of the grid recall their facts, seed by seed; each seed draws facts and weights of its own."""
+    """Claims about which cells of the grid recall their facts; each seed draws its own facts and weights."""
     alone, seeds = cells[cells.d_mlp == 0], cells.seed.nunique()
     enough = bound("the number of seeds", float(seeds), at_least=SEEDS)
     yield Evidence(alone, CAPACITY, source="").claim(
@@ -244,13 +245,13 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
 
 
 def needed(cells: DataFrame, most: float) -> Series:
-    """The fewest parameters of attention that recall all facts, by width of the MLP; `most` where no cell does."""
+    """The fewest attention parameters that recall all facts, by width of the MLP; `most` if no cell does."""
     passed = cells.attention.where(cells.recall >= ENOUGH)
     return passed.groupby(cells.d_mlp).min().fillna(most)
 
 
 def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
-    """The recall that the widest MLP adds to all but the largest attention, with an interval over seeds."""
+    """The claim about the recall that the widest MLP adds if attention is too small, with an interval over seeds."""
     recall = cells.pivot(index=["attention", "seed"], columns="d_mlp", values="recall")
     gains = (recall.iloc[:, -1] - recall.iloc[:, 0]).unstack("seed").dropna()  # attention that every seed has
     each = gains[gains.index < cells.attention.max()].mean()

@@ -15,7 +15,7 @@ BY_HAND, UNTRAINED = "by hand", "untrained"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the paper: behaviour, layers, heads, late layers; then the controls."""
+    """Claims in the order of the paper: behaviour, layers, heads, late layers; then the controls."""
     rows = table[table.condition == "trained"]
     curves = lens(table, "trained")
     yield from layer_claims(table, rows, curves)
@@ -25,14 +25,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def lens(table: DataFrame, condition: str) -> DataFrame:
-    """Accuracy by run and number of layers read, a column for each kind of context."""
+    """Accuracy by run and number of layers, with a column for each kind of context."""
     found = values(table, condition, "lens")
     shown = found.pivot_table(index=["run", "step"], columns="name", values="value")
     return shown.reindex(columns=["true", *FALSE])
 
 
 def by_run(table: DataFrame, kind: str, name: str, condition: str = "trained") -> Series:
-    """One kind of number, by run."""
+    """The values of one kind and name, by run."""
     return values(table, condition, kind, name).set_index("run").value
 
 
@@ -42,7 +42,7 @@ def ends(curves: DataFrame) -> DataFrame:
 
 
 def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """The gap, the layer at which it begins, and that false contexts are answered better before it."""
+    """Claims about the gap, the layer where it begins, and the accuracy of false contexts before it."""
     final = ends(curves)
     yield Evidence(rows, "section 2").claim(
         "false_demonstrations_mislead",
@@ -73,7 +73,7 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
 
 
 def reduction(table: DataFrame, without: str, kind: str, condition: str = "trained") -> Series:
-    """By how much of itself the gap between true and false contexts shrinks without some heads; NaN without a gap."""
+    """The share by which the gap between true and false contexts shrinks without some heads; NaN if there is no gap."""
     whole, left = (
         by_run(table, name, "true", condition) - by_run(table, name, kind, condition) for name in ("whole", without)
     )
@@ -81,7 +81,7 @@ def reduction(table: DataFrame, without: str, kind: str, condition: str = "train
 
 
 def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
-    """What the false induction heads do, and where they are."""
+    """Claims about what the false induction heads do, and where they are."""
     ours, others = (reduction(table, without, "permuted") for without in ("without heads", "without others"))
     spared = by_run(table, "whole", "true") - by_run(table, "without heads", "true")
     yield Evidence(rows, "section 4", source="paper; others and true accuracy ours").claim(
@@ -118,7 +118,7 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
 
 
 def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """Late attention against late MLPs."""
+    """Claims about late attention and late MLPs."""
     final = ends(curves).permuted
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
     yield Evidence(rows, "section 4", source="paper").claim(
@@ -133,7 +133,7 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
 
 
 def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """What models know, what attention does, and what contexts do that are not followed."""
+    """Control claims: what models know, what attention does, and contexts that the model does not follow."""
     both = pandas.concat([by_run(table, "accuracy", name) for name in ("IC", "IW")])
     yield Evidence(rows, "control").claim(
         "knows_both",
@@ -170,7 +170,7 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
 
 
 def known_claims(table: DataFrame) -> Iterator[Claim]:
-    """The hand-set model, and untrained ones."""
+    """Control claims about the hand-set model and untrained ones."""
     hand = values(table, BY_HAND, "lens")
     answers = lens(table, BY_HAND).permuted
     taken = reduction(table, "without heads", "permuted", BY_HAND)

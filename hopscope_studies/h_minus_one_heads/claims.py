@@ -15,7 +15,7 @@ TOLD = 0.8  # area from which a gate tells kinds apart (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The measures, three rivals, gates, control."""
+    """Claims about the measures, three rivals, the gates, and a control."""
     ends = table[table.kind == "end"]
     yield by_hand_claim(table[table.kind == "by hand"])
     yield rival_claim(ends, "plain", "plain attention of as many parameters", "abstract (+0.8 BLEU)")
@@ -33,12 +33,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of(ends: DataFrame, trained: str) -> DataFrame:
-    """The runs trained in one way."""
+    """The rows of runs trained in one way."""
     return ends[ends.trained == trained]
 
 
 def by_hand_claim(rows: DataFrame) -> Claim:
-    """The measures on gates of which every number is known."""
+    """The control claim about the measures on hand-set gates."""
     hand, even = rows[rows.trained == "by hand"], rows[rows.trained == "even"]
     return Evidence(rows, "control", source="exact").claim(
         "measures_know_gates_made_by_hand",
@@ -56,7 +56,7 @@ def by_hand_claim(rows: DataFrame) -> Claim:
 
 
 def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
-    """Held-out loss, seed by seed, against the rival's spread over seeds."""
+    """The claim that held-out loss is below a rival's, seed by seed, by more than the rival's spread."""
     block, other = of(ends, "in turn"), of(ends, rival)
     saved = (other.set_index("seed").loss - block.set_index("seed").loss).dropna()
     spread = float(other.loss.std()) if len(other) > 1 else 0.0
@@ -72,7 +72,7 @@ def rival_claim(ends: DataFrame, rival: str, words: str, section: str) -> Claim:
 
 
 def gate_claims(block: DataFrame, ends: DataFrame) -> Iterator[Claim]:
-    """Whether gates are uneven, depend on the kind, and leave out the heads that matter least."""
+    """Claims that gates are uneven, depend on the kind of sequence, and leave out the least important heads."""
     yield Evidence(block, "analysis (experts specialise)", among=ends).claim(
         "gates_are_uneven",
         "Trained in turn, the mixture of h − 1 heads has uneven gates: in some layer their entropy is well below ln h, "

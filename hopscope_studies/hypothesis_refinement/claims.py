@@ -1,4 +1,4 @@
-"""Claims on hypothesis refinement: what the loop must find by closed form, noise, and language models beyond chance."""
+"""Claims on hypothesis refinement: the loop's closed form, noise, and language models against chance."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def as_foretold(rows: DataFrame) -> Series:
 
 
 def gap(one: DataFrame, other: DataFrame) -> Series:
-    """By how much each interval of one kind of rows lies above that of another."""
+    """By how much the interval of each row in one table lies above that in another."""
     return Series(series(one, "low").to_numpy() - series(other, "high").to_numpy())
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The loop first, then noise, scripted models, and language models."""
+    """Claims about the loop, noise, scripted models, and language models."""
     yield from about_the_loop(table[table.part == "proposers"])
     yield from about_noise(table[table.part == "proposers"])
     yield from about_scripts(table[table.part == "scripted"])
@@ -34,7 +34,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
-    """What N hypotheses in each of T rounds find."""
+    """Claims about what N hypotheses in each of T rounds find."""
     every = of(rows, "found", labels="every rule")
     yield Evidence(every, "2").claim(
         "every_rule_tried_is_exact",
@@ -68,7 +68,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
 
 
 def wrong_rules(wrong: DataFrame) -> Claim:
-    """What a proposer that is never right can still reach."""
+    """The claim about what a proposer that is never right can still reach."""
     return Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
         "A proposer that is never right finds no rule that fits all examples, but its best rule gives some test "
@@ -85,7 +85,7 @@ def wrong_rules(wrong: DataFrame) -> Claim:
 
 
 def about_noise(rows: DataFrame) -> Iterator[Claim]:
-    """The loop with examples of which some are wrong."""
+    """Claims about the loop with partly corrupted examples."""
     fits = of(rows, "right rule fits")
     yield Evidence(fits, "4").claim(
         "noise_breaks_exact_filtering",
@@ -110,7 +110,7 @@ def about_noise(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_scripts(rows: DataFrame) -> Iterator[Claim]:
-    """Scripted models, whose scores are known beforehand."""
+    """Control claims about scripted models with known scores."""
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
     yield Evidence(oracle, "3").claim(
         "whoever_knows_scores_one",
@@ -132,7 +132,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_models(rows: DataFrame) -> Iterator[Claim]:
-    """Language models, asked for outputs."""
+    """Claims about language models that are asked for outputs."""
     names = " and ".join(sorted(set(rows.model)))
     lists = of(rows, "raw", labels="true", protocol="greedy_lenient", domain="lists", layout="code")
     yield Evidence(lists, "3").claim(
@@ -164,7 +164,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
-    """Which of two states is likelier; `shuffled` is the sentence of a comparison."""
+    """Claims about the likelier of two states; `shuffled` is the sentence of a comparison."""
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield Evidence(lights, "3").claim(
         "lights_beyond_even",

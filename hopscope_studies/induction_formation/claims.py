@@ -19,7 +19,7 @@ HIGH, LOW = 0.75, 0.25  # shares of ln 2 between which the change is timed
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The phase change; heads; what they are made of; data; controls."""
+    """Claims about the phase change, heads, parts of the circuit, data, and controls."""
     yield from change(table)
     yield from heads(table)
     yield from parts(table)
@@ -36,7 +36,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def change(table: DataFrame) -> Iterator[Claim]:
-    """The plateau, and how it ends."""
+    """Claims about the plateau, and about how it ends."""
     free = values(table, "free", "loss", "validation")
     yield Evidence(free, "3").claim(
         "plateau_at_ln_2",
@@ -58,7 +58,7 @@ def change(table: DataFrame) -> Iterator[Claim]:
 
 
 def per_run(rows: DataFrame, measured: object) -> Series:
-    """A number for each run, from its steps and losses."""
+    """A number for each run, computed from its steps and losses."""
     assert callable(measured)
     ordered = rows.sort_values("step").groupby("run")
     return Series({run: measured(part.step.to_numpy(), part.value.to_numpy()) for run, part in ordered}, dtype=float)
@@ -71,19 +71,19 @@ def passing(steps: numpy.ndarray, losses: numpy.ndarray, level: float) -> float:
 
 
 def share_near(steps: numpy.ndarray, losses: numpy.ndarray) -> float:
-    """Of the steps before the change, the share with a loss near ln 2."""
+    """The share of steps before the phase change at which the loss is near ln 2."""
     before = losses[steps < passing(steps, losses, HIGH)]
     return float((numpy.abs(before - PICKS_ONE) < NEAR).mean()) if len(before) else math.nan
 
 
 def fall(steps: numpy.ndarray, losses: numpy.ndarray) -> float:
-    """Steps that the change took, over the steps before it."""
+    """The number of steps that the phase change takes, divided by the number of steps before it."""
     began = passing(steps, losses, HIGH)
     return (passing(steps, losses, LOW) - began) / began if began else math.nan
 
 
 def heads(table: DataFrame) -> Iterator[Claim]:
-    """How many there are, and what each is worth."""
+    """Claims about how many induction heads there are, and what each is worth."""
     strength, alone = (values(table, "free", kind) for kind in ("strength", "alone"))
     whole = values(table, "free", "accuracy", "whole").set_index("run").value
     best = alone.groupby("run").value.max()
@@ -113,7 +113,7 @@ def heads(table: DataFrame) -> Iterator[Claim]:
 
 
 def additivity(table: DataFrame) -> list[float]:
-    """Per free run, the correlation of pairs' margins with sums of single margins, all less the margin of no head."""
+    """For each free run, the correlation of two heads' margins with sums of single heads', relative to no head."""
     found = []
     for _, part in values(table, "free", "margin").groupby("run"):
         margin = part.set_index("name").value
@@ -125,7 +125,7 @@ def additivity(table: DataFrame) -> list[float]:
 
 
 def parts(table: DataFrame) -> Iterator[Claim]:
-    """What layer 0 is for, and that answers come from patterns."""
+    """Claims about what layer 0 contributes, and that answers depend on patterns."""
 
     def of(name: str) -> DataFrame:
         return values(table, "free", "accuracy", name)
@@ -166,7 +166,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """The circuit as weights, and no training at all."""
+    """Control claims: the hand-set circuit, and models before training."""
     hand = values(table, BY_HAND, "accuracy", "whole")
     strong = values(table, BY_HAND, "strength")
     yield Evidence(hand, "ours", among=table).claim(

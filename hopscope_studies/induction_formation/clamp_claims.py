@@ -41,7 +41,7 @@ ORDER = {
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The order of speed, pair by pair; layer 0's part; the toy."""
+    """Claims about the order of learning times, about layer 0, and about the toy model."""
     for id, (one, other, sentence) in ORDER.items():
         pairs = table[table.condition == one]  # n: a run and its pair count once
         yield Evidence(pairs, "5", source="paper", among=table).claim(
@@ -57,7 +57,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def first_layer(table: DataFrame) -> Iterator[Claim]:
-    """Without layer 0 there is no phase change; read by patterns alone it is enough."""
+    """Claims that there is no phase change without layer 0, and that its effect on patterns is enough."""
     rows = values(table, "silent", "learnt")
     yield Evidence(rows, "ours", among=table).claim(
         "no_layer_0_no_change",
@@ -79,7 +79,7 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def toy(table: DataFrame) -> Iterator[Claim]:
-    """The more vectors are clamped, the sooner the product is learnt; with two clamped, as the closed form says."""
+    """Claims that the product is learnt sooner the more vectors are clamped; for two, by the closed form."""
     rows = values(table, "toy", "toy")
     medians = [middle(rows[rows.name == name].value) for name in ("none", "c", "bc")]
     yield Evidence(rows, "5", source="paper", among=table).claim(

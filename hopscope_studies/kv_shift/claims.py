@@ -14,7 +14,7 @@ GAIN = 0.02  # nats of the same loss that do not count (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Induction, the blends, n-grams, depth, control."""
+    """Claims about induction, the blends, n-grams, depth, and a control."""
     ends = table[table.kind == "end"]
     induction = ends[ends.part == "induction"]
     yield from one_layer_claims(induction)
@@ -36,12 +36,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of(ends: DataFrame, attention: str, layers: int) -> DataFrame:
-    """The runs of a cell."""
+    """The rows of a cell's runs."""
     return ends[(ends.attention == attention) & (ends.layers == layers)]
 
 
 def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
-    """One layer against one plain layer, and against two."""
+    """Claims about one layer against one plain layer, and against two."""
     one, alone, two = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2)
     yield Evidence(one, "section 3.2", among=ends).claim(
         "one_layer_is_an_induction_head",
@@ -69,7 +69,7 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def blend_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What blends are learnt, what they do, and from which starts."""
+    """Claims about which blends are learnt, what they do, and from which initial values."""
     one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
     yield Evidence(one, "section 3.1, theorem 2", among=ends).claim(
         "blends_are_the_construction",
@@ -101,12 +101,12 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def steps(ends: DataFrame) -> Series:
-    """By seed, when induction was learnt; ∞ if never."""
+    """By seed, the step at which induction was learnt; ∞ if never."""
     return ends.set_index("seed").learnt.fillna(math.inf).sort_index()
 
 
 def n_gram_claim(ends: DataFrame) -> Claim:
-    """The negative control."""
+    """The negative control: no gain on n-grams."""
     one, plain = of(ends, "kv", 1), of(ends, "plain", 1)
     gain = plain.set_index("seed").loss - one.set_index("seed").loss
     return Evidence(one, "section 3.3", among=ends).claim(
@@ -120,7 +120,7 @@ def n_gram_claim(ends: DataFrame) -> Claim:
 
 
 def theory_claim(rows: DataFrame) -> Claim:
-    """The formula for the minimum depth, against two exact computations."""
+    """The claim that the formula for the minimum depth agrees with two exact computations."""
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
     return Evidence(rows, "ours", source="exact").claim(
         "least_depths_are_exact",
@@ -133,7 +133,7 @@ def theory_claim(rows: DataFrame) -> Claim:
 
 
 def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
-    """L layers learn 2^L − 1 hops and no more; plain attention needs one layer more."""
+    """Claims that L layers learn 2^L − 1 hops and no more, and that plain attention needs one layer more."""
     shares = hops.assign(
         share=hops.loss / hops.chance, within=[most(*row) for row in hops[["attention", "layers"]].values]
     )
@@ -157,5 +157,5 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
 
 
 def most(attention: str, layers: int) -> int:
-    """Hops within the exact least depth: 2^L − 1, of plain models 2^(L−1) − 1."""
+    """The number of hops within exact reach: 2^L − 1, or 2^(L−1) − 1 for plain attention."""
     return int(2 ** (layers - (attention == "plain")) - 1)

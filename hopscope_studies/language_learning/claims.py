@@ -1,4 +1,4 @@
-"""The claims of `language_learning`: the paper's sentences and ours, judged from the table alone."""
+"""The claims of `language_learning`, about the paper's statements and our own, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NGRAM, PLAIN, LINEAR = "n-gram heads", "softmax", "linear"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the study's page."""
+    """All claims, in the order of the study's page."""
     told = Quantities(table, PAPER)
     yield from about_heads(told)
     yield from about_recurrence(told)
@@ -22,7 +22,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(told: Quantities) -> Iterator[Claim]:
-    """N-gram heads, plain attention, and the table of 3-grams."""
+    """Claims about n-gram heads, plain attention, and the 3-gram model."""
     ngram, plain, three = (
         told.of(NGRAM, "distance"),
         told.of(PLAIN, "distance"),
@@ -64,7 +64,7 @@ def legal(told: Quantities, kind: str) -> Series:
 
 
 def about_recurrence(told: Quantities) -> Iterator[Claim]:
-    """Linear attention, which is a recurrent model."""
+    """The claim about linear attention, which is a recurrent model."""
     plain, linear = told.of(PLAIN, "distance"), told.of(LINEAR, "distance")
     yield told.claim(
         "recurrence_is_below_attention",
@@ -80,7 +80,7 @@ def about_recurrence(told: Quantities) -> Iterator[Claim]:
 
 
 def about_floors(told: Quantities) -> Iterator[Claim]:
-    """What n-gram models and the automaton know, and a model before training."""
+    """Claims about n-gram models, the automaton's own law, and models before training."""
     one, three = (told.of(NGRAM, f"{order}-gram legal") for order in (1, 3))
     yield told.claim(
         "longer_contexts_are_legal",

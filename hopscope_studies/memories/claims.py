@@ -44,7 +44,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def lemma_claims(table: DataFrame) -> Iterator[Claim]:
-    """Autograd against the sum of outer products."""
+    """Claims that autograd's gradients are sums of outer products."""
     for name, which, sentence in (
         (
             "gradient_is_a_memory",
@@ -65,7 +65,7 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def recall_claims(table: DataFrame) -> Iterator[Claim]:
-    """What memories recall that are written without training."""
+    """Claims about the recall of memories that are written without training."""
     written = table[(table.kind == "recall") & (table.overlap == 0)]
     one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
     yield Evidence(one, LEMMA, source="Bietti's talk: near-perfect", among=written).claim(
@@ -97,7 +97,7 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def capacity_claims(table: DataFrame) -> Iterator[Claim]:
-    """The laws of capacity, with fitted exponents and constants."""
+    """Claims about the laws of capacity, with fitted exponents and constants."""
     outer, linear = searches(table, "outer_product"), searches(table, "linear")
     wide = outer[outer.d >= WIDE]
     yield Evidence(wide, CAPACITY).claim(
@@ -121,7 +121,7 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) -> Claim:
-    """Whether N log N (or N) is proportional to the parameters, with the published constant."""
+    """The claim that N log N (or N) is proportional to the parameters, with the published constant."""
     _, exponent = power_law(found["size"], found.law)
     shares = (found.law / found["size"]).dropna()
     what, size = "N log N" if grows else "N", "m d" if memory == "mlp" else "d²"
@@ -139,7 +139,7 @@ def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) 
 
 
 def overlap_claims(table: DataFrame) -> Iterator[Claim]:
-    """What overlapping embeddings cost."""
+    """Claims about the cost of overlapping embeddings."""
     rows = overlapping(table)
     most = rows[rows.overlap == rows.overlap.max()]
     kinds: tuple[tuple[str, str, str, Limit], ...] = (

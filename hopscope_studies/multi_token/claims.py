@@ -14,7 +14,7 @@ NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as lear
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Identity and learning, more tokens, what a second head does, the two problems side by side, and controls."""
+    """Claims about learning, more tokens, a second head, the two problems side by side, and controls."""
     yield from first_claims(table)
     yield from sooner_claims(table)
     yield from head_claims(table)
@@ -35,7 +35,7 @@ def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
 
 
 def first_claims(table: DataFrame) -> Iterator[Claim]:
-    """With one head training is plain training, and names are learnt by an induction head."""
+    """Claims that training with one head is plain training, and that an induction head learns names."""
     identity = table[table.kind == "identity"]
     yield Evidence(identity, "section 2 (n = 1)", source="exact").claim(
         "one_head_is_plain_training",
@@ -118,7 +118,7 @@ NEAR, FAR = ("tokens", "near", "t+1"), ("tokens", "far", "t+2")
 
 
 def sooner_claims(table: DataFrame) -> Iterator[Claim]:
-    """Two and four tokens ahead against one."""
+    """Claims about two and four tokens ahead against one."""
     for asked, words in (("both", "two"), ("four", "four")):
         yield sooner(
             table,
@@ -132,7 +132,7 @@ def sooner_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def head_claims(table: DataFrame) -> Iterator[Claim]:
-    """A second head that adds nothing new, against one that looks ahead and one that asks for part of the circuit."""
+    """Claims about a second head that repeats a token, or looks ahead, or asks for a part of the circuit."""
     yield sooner(
         table,
         "two_ahead_is_worth_more_than_itself",
@@ -173,7 +173,7 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def joint_claims(table: DataFrame) -> Iterator[Claim]:
-    """Near and far answers asked together, in texts and in chains."""
+    """Claims about near and far answers asked together, in texts and in chains."""
     yield sooner(
         table,
         "near_helps_far_in_tokens",
@@ -201,7 +201,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def trunk_claim(table: DataFrame) -> Claim:
-    """Whether both answers need the trunk."""
+    """The claim that both answers need the trunk."""
     names = ("t+1", "t+2")
     some = table[table.run.isin(that_learnt(table, "both", *names))]
     near, far = (of(some, "without", "tokens", "both", name) for name in names)
@@ -219,7 +219,7 @@ def trunk_claim(table: DataFrame) -> Claim:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """Hand-set weights, and untrained models."""
+    """Control claims: hand-set weights, and untrained models."""
     hand = of(table, "end", "tokens", "by hand", "t+1")
     yield Evidence(hand, "control", among=table).claim(
         "by_hand",

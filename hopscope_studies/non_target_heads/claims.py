@@ -16,7 +16,7 @@ FEW = 3  # seeds that must have learnt both, for a control to be judged (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt, what the non-target head predicts, both controls, causal tests, hand-set and untrained models.
+    """Claims about learning, the non-target head's predictions, controls, causal tests, and the hand-set model.
 
     All claims except those on learning are judged on runs that learnt their training tasks.
     """
@@ -46,7 +46,7 @@ def by_seed(table: DataFrame, condition: str, name: str) -> Series:
 
 
 def learnt_claim(table: DataFrame) -> Claim:
-    """Whether both heads learn their own tasks."""
+    """The claim that both heads learn their own tasks."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
     return Evidence(two, "ours", among=table).claim(
         "both_heads_learn_their_own",
@@ -60,7 +60,7 @@ def learnt_claim(table: DataFrame) -> Claim:
 
 
 def named_claim(table: DataFrame) -> Claim:
-    """Whether head `middle` names the argument of head `end`."""
+    """The claim that head `middle` names the argument of head `end`."""
     said = of(table, "together", "non-target")
     return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
@@ -73,12 +73,12 @@ def named_claim(table: DataFrame) -> Claim:
 
 
 def enough(compared: Series) -> Bound:
-    """Whether in enough seeds both learnt, so that a control can be judged."""
+    """The condition that both learnt in enough seeds, so that a control can be judged."""
     return bound("seeds in which both have learnt their own tasks", float(len(compared)), at_least=FEW)
 
 
 def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
-    """A head fitted afterwards, heads of unrelated sequences, and whether these controls were trained."""
+    """Claims that compare with a head fitted afterwards, and with heads of unrelated sequences."""
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
     beside = (said - fitted).dropna()
@@ -114,7 +114,7 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
 
 
 def causal_claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether head `end` uses what head `middle` reads, and that it need not."""
+    """Claims that head `end` uses what head `middle` reads, and that it need not."""
     cut, random = (
         by_seed(table, "together", f"end, {which} cut") for which in ("middle's directions", "random directions")
     )
@@ -151,7 +151,7 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def ground_claims(table: DataFrame) -> Iterator[Claim]:
-    """Hand-set and untrained models."""
+    """Control claims about hand-set and untrained models."""
     hand = of(table, "by hand", "non-target")
     follows = of(table, "by hand", "end follows the exchanged middle")
     yield Evidence(hand, "control", among=table).claim(

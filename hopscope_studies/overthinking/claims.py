@@ -1,4 +1,4 @@
-"""Claims on false demonstrations, from the table; what was chosen on some texts is judged on others."""
+"""The claims of `overthinking`, from the table; what was chosen on some texts is judged on others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last(table: DataFrame, kind: str, name: str, column: str = "value") -> Serie
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Behaviour, layers, heads, the effect of silencing them, the toys, and controls."""
+    """Claims about behaviour, layers, heads, silencing, the toy models, and controls."""
     every = table[table.part.isin(["language", "other words"])]
     language, other = (table[table.part == part] for part in ("language", "other words"))
     yield from about_answers(every)
@@ -37,7 +37,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
-    """The answers at the end."""
+    """Claims about the final answers."""
     evidence = Evidence(table, "2")
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
     yield evidence.claim(
@@ -66,7 +66,7 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_layers(table: DataFrame) -> Iterator[Claim]:
-    """Where the gap begins, and what earlier layers answer."""
+    """Claims about where the gap begins, and about the answers of earlier layers."""
     yield Evidence(table, "3").claim(
         "alike_in_the_first_third",
         "In the first third of the layers, answers do not depend on whether the labels shown are true (by the upper "
@@ -95,7 +95,7 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iterator[Claim]:
-    """The heads that attend to the labels of similar words."""
+    """Claims about the heads that attend to the labels of similar words."""
     floor = of(table, "classes mixed").groupby(level=0).max()
     yield Evidence(table, "4").claim(
         "false_induction_heads",
@@ -142,7 +142,7 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
-    """The gap without the chosen heads, compared with random ones."""
+    """Claims about the gap without the chosen heads, compared with random ones."""
     for id, control, rivals in (
         ("silencing_narrows_the_gap", "random", "ten random sets of five heads"),
         ("more_than_the_same_layers", "same layers", "ten sets of five heads of the same layers"),
@@ -167,7 +167,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
-    """How much of the gap the heads carry, what silencing costs, and what late attention does."""
+    """Claims about how much of the gap the heads carry, the cost of silencing, and late attention."""
     yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
         "The five false induction heads carry as large a share of the gap as five heads of GPT-J do.",
@@ -200,7 +200,7 @@ def of_draws(table: DataFrame, control: str) -> Series:
 
 
 def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """A comparison with the toy study's committed table."""
+    """Claims that compare with the toy study's committed table."""
     yield Evidence(language, "beyond").claim(
         "sharper_in_the_toy",
         "In every toy model of the study `false_demonstrations`, silencing two heads removes a larger share of the gap "
@@ -212,7 +212,7 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
-    """The conditions under which the other claims mean anything."""
+    """Control claims, which state the conditions for the other claims to be meaningful."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",

@@ -44,7 +44,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def threshold_claims(table: DataFrame) -> Iterator[Claim]:
-    """Which starts learn."""
+    """Claims about which starts learn."""
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield Evidence(weak, "beyond (9.2)", among=table).claim(
         "weak_starts_wait",
@@ -75,7 +75,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def factor_claims(ends: DataFrame) -> Iterator[Claim]:
-    """How the two factors change."""
+    """Claims about how the two factors change."""
     first = ends[ends.hop == "x1"]
     waits, learns = first[first.learnt.isna()], first[first.learnt.notna()]
     begun = waits[waits.start > 0]
@@ -105,7 +105,7 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def the_law(table: DataFrame) -> Claim:
-    """The time by the join at the start, for runs that learn, seed by seed and with or without MLPs."""
+    """Claims about learning time by the initial join, for runs that learn, with and without MLPs."""
     first = endings(table[table.hop == "x1"]) if len(table) else table.assign(joined_start=[])
     learns = first[first.learnt.notna()]
     exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
@@ -178,7 +178,7 @@ def halfway(table: DataFrame) -> float:
 
 
 def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
-    """The theory's predictions for starts to which it was not fitted."""
+    """Claims about the theory's predictions for starts to which it was not fitted."""
     theory = theory_of(table) if len(table) else None
     edge = theory.model.threshold(theory.steps, stride=STRIDE) if theory else math.nan
     share = hop_times(table, "x1").map(math.isfinite)

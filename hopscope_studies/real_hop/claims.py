@@ -47,7 +47,7 @@ CHANGES = (
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the circuit suffices and is needed, how other methods compare, and why two hops fail."""
+    """Claims about the circuit's sufficiency and necessity, other methods, and two hops."""
     main, others, two = (table[table.part == part] for part in ("one hop", "other wording", "two hops"))
     yield from about_the_circuit(main)
     whole = main[main.run.isin(main[main.kind == "edge"].run)]
@@ -60,7 +60,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
-    """Whether the circuit is small, sufficient and necessary, compared with chance."""
+    """Claims that the circuit is small, sufficient and necessary, compared with chance."""
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "the_question_moves_the_answer",
@@ -86,7 +86,7 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_losing_it(table: DataFrame) -> Iterator[Claim]:
-    """What is lost without the circuit, and without random nodes."""
+    """Claims about what is lost without the circuit, and without random nodes."""
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "it_is_lost_without_them",
@@ -115,7 +115,7 @@ def about_losing_it(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_edges(table: DataFrame) -> Iterator[Claim]:
-    """Places, and edges between them."""
+    """Claims about places, and about edges between them."""
     evidence = Evidence(table, "beyond (Conmy et al., 2023)")
     yield evidence.claim(
         "single_tokens_keep_it",
@@ -149,7 +149,7 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_methods(table: DataFrame) -> Iterator[Claim]:
-    """Baselines at the same unit, searched and judged on the same facts."""
+    """Claims about baseline methods with the same unit, searched and judged on the same facts."""
     sizes, kept = (
         table[table.kind == "method kept"].pivot(index="run", columns="name", values=column)
         for column in ("step", "value")
@@ -177,7 +177,7 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_seeds(table: DataFrame) -> Iterator[Claim]:
-    """The circuits of several draws of facts."""
+    """Claims about the circuits of several draws of facts."""
     sets = [frozenset(rows.name) for _, rows in table[table.kind == "node"].groupby("run")]
     alike = [len(a & b) / len(a | b) for a, b in combinations(sets, 2)]
     yield Evidence(table, "beyond (8.2)").claim(
@@ -192,7 +192,7 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
-    """Whether the hop is done in other wordings, and by which nodes."""
+    """Claims about whether the hop is done in other wordings, and by which nodes."""
     low = of(others, "answers", "metric", "low")
     done = others[others.run.isin(low[low > 0].index)]
     yield Evidence(others, "beyond (4)", source="").claim(
@@ -217,7 +217,7 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
 
 
 def about_two_hops(table: DataFrame) -> Iterator[Claim]:
-    """Is the first hop's answer there, in time, and read?"""
+    """Claims about whether the first hop's answer is present, in time, and read."""
     evidence = Evidence(table, TWO)
     one, both = (of(table, "answers: metric", name) for name in ("one hop", "two hops"))
     yield evidence.claim(
@@ -241,7 +241,7 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_time(table: DataFrame) -> Iterator[Claim]:
-    """When the first hop's answer is at the query, and whether running layers twice helps."""
+    """Claims about when the first hop's answer is at the query, and about running layers twice."""
     evidence = Evidence(table, TWO)
     yield evidence.claim(
         "the_first_hop_is_not_there_in_time",
@@ -289,8 +289,7 @@ def handed_in(table: DataFrame) -> Series:
 
 
 def above_shuffled(table: DataFrame, late: bool = False) -> list[float]:
-    """For each run, the most by which a probe for x_1 at the query exceeds shuffled labels, up to the deadline or
-    after.
+    """By run, the most by which a probe for x_1 at the query exceeds shuffled labels, up to the deadline or after.
 
     NaN if there is no such layer.
     """
@@ -304,7 +303,7 @@ def above_shuffled(table: DataFrame, late: bool = False) -> list[float]:
 
 
 def about_change(table: DataFrame) -> Iterator[Claim]:
-    """Which changes improve the hop."""
+    """Claims about which changes improve the hop."""
     now = of(table, "answers", "metric")
     for id, kind, name, factor, sentence in CHANGES:
         found = of(table, f"{kind}: metric", name)

@@ -26,7 +26,7 @@ def beside(table: DataFrame, kind: str, start: str = "") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is known, topic heads, the function, the regression, the last layer, the toys, and controls."""
+    """Claims about knowledge, topic heads, the function, regression, the last layer, toy models, and controls."""
     language = table[table.part == "language"]
     parts = (about_knowledge, about_topic_heads, about_exchange, about_function, about_regression, about_the_last_layer)
     for claim in chain(*(about(language) for about in parts), about_toys(language)):
@@ -35,7 +35,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_knowledge(table: DataFrame) -> Iterator[Claim]:
-    """How many prompts have the right word as the likeliest."""
+    """Claims about how often the right word is the likeliest."""
     rows = table[table.kind == "right"]
     first = rows[rows.run == rows.run.min()]
     yield Evidence(rows, "3").claim(
@@ -49,7 +49,7 @@ def about_knowledge(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
-    """Whether a few heads write the subject at the last token."""
+    """Claims that a few heads write the subject at the last token."""
     evidence = Evidence(table, "4")
     chances = [table[(table.kind == "topic: share") & table.name.str.startswith(name)] for name in CONTROLS]
     yield evidence.claim(
@@ -92,7 +92,7 @@ CONTROLS = ("random", "same layers")
 
 
 def about_exchange(table: DataFrame) -> Iterator[Claim]:
-    """The effects of replacing the topic heads' outputs."""
+    """Claims about replacing the topic heads' outputs."""
     evidence = Evidence(table, "4")
     for id, kind, sentence in (
         (
@@ -126,7 +126,7 @@ def about_exchange(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_function(table: DataFrame) -> Iterator[Claim]:
-    """Whether an MLP adds the answer."""
+    """Claims that an MLP adds the answer."""
     layers = table[table.kind == "adds"].groupby("run").step.max() + 1
     where = of(table, "function", "layer")
     yield Evidence(table, "5").claim(
@@ -145,7 +145,7 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_regression(table: DataFrame) -> Iterator[Claim]:
-    """What explains the MLP's output."""
+    """Claims about what explains the MLP's output."""
     evidence = Evidence(table, "5")
     mixed = table[table.kind == "regression: mixed"]
     yield evidence.claim(
@@ -182,7 +182,7 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_numbers(table: DataFrame) -> Iterator[Claim]:
-    """The coefficients of the heads' outputs, and the intercept."""
+    """Claims about the coefficients of the heads' outputs, and about the intercept."""
     evidence = Evidence(table, "5")
     heads = table[table.kind == "regression: head"]
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
@@ -206,7 +206,7 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
-    """Whether it suppresses the answer."""
+    """Claims about whether the last layer suppresses the answer."""
     yield Evidence(table, "6", source="paper's direction, our bound").claim(
         "the_last_layer_suppresses",
         "The last layer lowers the right answer's logit in more than three quarters of the prompts (paper: in all "
@@ -227,7 +227,7 @@ def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_toys(table: DataFrame) -> Iterator[Claim]:
-    """What the toy study `facts` found, asked of a language model."""
+    """Claims on what the toy study `facts` found, for a language model."""
     evidence = Evidence(table, "beyond")
     yield evidence.claim(
         "the_kind_before_the_fact",
@@ -247,7 +247,7 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """The conditions under which the other claims mean anything."""
+    """Control claims, which state the conditions for the other claims to be meaningful."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",

@@ -23,7 +23,7 @@ def highest(table: DataFrame, kind: str = "forced") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether they are few, the same, always active or by context, needed, and induction heads; and controls."""
+    """Claims on the number of retrieval heads, their identity, activity and necessity, induction, and controls."""
     language = table[table.part == "language"]
     yield from about_sparsity(language, table[table.part == "published"])
     yield from about_sameness(language)
@@ -34,7 +34,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
-    """How many retrieval heads there are."""
+    """Claims on how many retrieval heads there are."""
     for id, way, words in (
         ("fewer_than_one_in_twenty", "forced", "with the answer given token by token"),
         ("fewer_where_it_writes_itself", "free", "measured on the needles that it finds by itself"),
@@ -68,7 +68,7 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
 
 
 def about_sameness(table: DataFrame) -> Iterator[Claim]:
-    """Whether other needles, and the model's own answers, give the same heads."""
+    """Claims on whether other needles, and the model's own answers, give the same heads."""
     for id, name, section, words in (
         ("same_for_other_needles", "halves", "3.3", "Other needles give the same retrieval heads"),
         (
@@ -88,7 +88,7 @@ def about_sameness(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_firing(table: DataFrame) -> Iterator[Claim]:
-    """Whether heads are always active, or depend on the context."""
+    """Claims on whether heads are always active, or depend on the context."""
     active = table[table.kind == "active"]
     evidence = Evidence(table, "3.2", source="paper")
     yield evidence.claim(
@@ -127,7 +127,7 @@ def beyond(table: DataFrame, measure: str, control: str = "random", name: str = 
 
 
 def about_masking(table: DataFrame) -> Iterator[Claim]:
-    """The cost of masking, on needles that did not choose the heads, in runs in which it was measured."""
+    """Claims on the cost of masking, on needles that did not choose the heads, in runs in which it was measured."""
     table = table[table.run.isin(table[table.kind == "masked"].run)]
     evidence = Evidence(table, "4.1")
     for id, measure, control, words in (
@@ -158,7 +158,7 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_other_costs(table: DataFrame) -> Iterator[Claim]:
-    """The cost for other numbers of heads, for the model's own answers, and for plain text."""
+    """Claims on the cost for other numbers of heads, for the model's own answers, and for plain text."""
     evidence = Evidence(table, "4.1")
     yield evidence.claim(
         "masking_costs_more_at_every_size",
@@ -189,7 +189,7 @@ def about_other_costs(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_induction(table: DataFrame) -> Iterator[Claim]:
-    """A comparison with induction scores on repeated random tokens."""
+    """Claims that compare retrieval scores with induction scores on repeated random tokens."""
     evidence = Evidence(table, "beyond (Olsson et al., 2022)")
     yield evidence.claim(
         "ranks_like_induction",
@@ -208,7 +208,7 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """Controls that must have a score of 1, and controls that must have none."""
+    """Claims on controls that must have a score of 1, and on controls that must have none."""
     hand, idle, toys, early = (table[table.part == part] for part in ("by hand", "untrained", "toy", "untrained toy"))
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
     yield Evidence(hand, "control (ours)").claim(

@@ -35,7 +35,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def settings(table: DataFrame) -> Iterator[Claim]:
-    """Why we use a variant: a trivial prediction beats the source's model on its sequences, and fails here."""
+    """Claims that show why we use a variant: a trivial prediction beats the source's model there, and fails here."""
     rows = table[(table.kind == "source") & (table.place >= 4)]
     errors = rows.pivot_table(index=["seed", "place"], columns="who", values="error")
     released = errors.get("released model", Series(dtype=float))
@@ -58,7 +58,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
 
 
 def clean(table: DataFrame) -> Iterator[Claim]:
-    """Models trained and tested on genuine labels."""
+    """Claims about models trained and tested on genuine labels."""
     mine = last(table, CLEAN)
     yield Evidence(models(table), "abstract").claim(
         "learnt_in_context",
@@ -106,7 +106,7 @@ def peak(table: DataFrame, who: str, offset: int = 0) -> Series:
 
 
 def random(table: DataFrame) -> Iterator[Claim]:
-    """Models tested, and trained, with random labels among the genuine ones."""
+    """Claims about models tested, and trained, with random labels among the genuine ones."""
     shares = sorted(table[table.kind == "model"].share.unique())
     rises = [last(table, CLEAN, more) - last(table, CLEAN, less) for less, more in pairwise(shares)]
     yield Evidence(models(table), "abstract", source="paper").claim(
@@ -156,7 +156,7 @@ def slope(table: DataFrame, who: str, share: float) -> Series:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """A hand-set network with known answers, an untrained one, and foreign examples."""
+    """Control claims: a hand-set network with known answers, an untrained one, and foreign examples."""
     kind = table.kind == "reference"
     pairs = table[kind].pivot_table(index=["seed", "share", "place"], columns="who", values="error")
     yield Evidence(table[kind & (table.who == "one step by hand")], "ours").claim(

@@ -33,17 +33,17 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of(ends: DataFrame, model: str) -> DataFrame:
-    """The runs of a kind of model."""
+    """The rows of one kind of model."""
     return ends[ends.model == model]
 
 
 def paired(ends: DataFrame, one: str, other: str, column: str = "loss") -> Series:
-    """By how much a number of one kind of model exceeds another's, seed by seed."""
+    """The differences between two kinds of model in one column, seed by seed."""
     return (of(ends, one).set_index("seed")[column] - of(ends, other).set_index("seed")[column]).dropna()
 
 
 def counts_claim(ends: DataFrame) -> Claim:
-    """Whether the compared models have equally many weights."""
+    """Judge whether the compared models have equally many weights."""
     experts, many, wide = of(ends, "experts"), of(ends, "many maps"), of(ends, "wide maps")
     most, apart = of(ends, "wide experts"), of(ends, "widest maps")
     equal = [*(experts.weights - many.weights.mean()), *(experts.weights - wide.weights.mean())]
@@ -60,7 +60,7 @@ def counts_claim(ends: DataFrame) -> Claim:
 
 
 def by_hand_claim(rows: DataFrame) -> Claim:
-    """Whether one map can serve several places."""
+    """Judge whether one map can serve several places."""
     return Evidence(rows, "ours", source="exact").claim(
         "one_map_can_serve_several_places",
         "With hand-set weights one map tells as many places apart as it has experts, but not with every gate at its "
@@ -73,7 +73,7 @@ def by_hand_claim(rows: DataFrame) -> Claim:
 
 
 def maps_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Experts at equal weights, against as many maps and against many."""
+    """Claims that compare experts, at equal weights, with as many maps and with many maps."""
     experts = of(ends, "experts")
     yield Evidence(experts, "baselines matched in parameters", among=ends).claim(
         "experts_beat_as_many_maps",
@@ -92,7 +92,7 @@ def maps_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def width_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Wider experts: the maps that they save, and whether their weights alone explain it."""
+    """Claims on wider experts: the maps that they save, and whether their weights alone explain it."""
     wide, widest = of(ends, "wide experts"), of(ends, "widest maps")
     yield Evidence(wide, "abstract", among=ends).claim(
         "wide_experts_read_every_place",
@@ -111,7 +111,7 @@ def width_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def choice_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What the choice of experts depends on, and whether it matters."""
+    """Claims on what the choice of experts depends on, and whether it matters."""
     wide = of(ends, "wide experts")
     yield Evidence(wide, "control", among=ends).claim(
         "choosing_does_it",
@@ -137,7 +137,7 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def induction_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Whether experts learn induction as well and as soon, with an induction head."""
+    """Claims on whether experts learn induction as well and as soon, with an induction head."""
     experts, many = of(ends, "experts"), of(ends, "many maps")
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_good_on_induction",

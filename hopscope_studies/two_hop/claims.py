@@ -85,12 +85,12 @@ def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: fl
 
 
 def learnt(rows: DataFrame, below: float = LEARNT) -> Series:
-    """The step at which a loss first fell below a bound, by seed; ∞: never."""
+    """The step at which a loss first fell below a bound, by seed; ∞ if never."""
     return first_below(rows.rename(columns={"value": "hop_loss"}), below, "seed").droplevel("hop").fillna(math.inf)
 
 
 def middle_first(table: DataFrame) -> Claim:
-    """Whether hops are learnt in the order of the chain."""
+    """Judge whether hops are learnt in the order of the chain."""
     lags, rows = [], table[table.condition.isin(("prior", "KV shift", "distractors"))]
     for condition in ("prior", "KV shift", "distractors"):
         first, second = (learnt(curve(table, condition, hop)) for hop in ("x1", "x2"))
@@ -106,7 +106,7 @@ def middle_first(table: DataFrame) -> Claim:
 
 
 def abrupt(table: DataFrame) -> Claim:
-    """Whether the loss falls abruptly."""
+    """Judge whether the loss falls abruptly."""
     rows = table[table.condition.isin(("prior", "KV shift"))]
     falls = []
     for condition in ("prior", "KV shift"):
@@ -122,7 +122,7 @@ def abrupt(table: DataFrame) -> Claim:
 
 
 def plateau(table: DataFrame) -> Claim:
-    """Whether models asked for the end alone stay at the paper's plateau."""
+    """Judge whether models asked for the end alone stay at the paper's plateau."""
     names = ("end alone", "KV shift, end alone")
     rows = table[table.condition.isin(names)]
     stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
@@ -149,7 +149,7 @@ def longest(run: DataFrame) -> float:
 
 
 def told_apart(table: DataFrame) -> Claim:
-    """Whether a model among other chains names the end of the right one."""
+    """Judge whether a model trained among other chains names the end of the right one."""
     rows = table[(table.kind == "right") & (table.condition == "distractors")]
     return Evidence(rows, "2 and 3", among=table).claim(
         "distractors_are_told_apart",
@@ -161,7 +161,7 @@ def told_apart(table: DataFrame) -> Claim:
 
 
 def untrained(table: DataFrame) -> Claim:
-    """The control before training."""
+    """Judge that before training all tokens are equally likely (control)."""
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
     return Evidence(rows, "beyond", among=table).claim(
         "untrained_knows_nothing",

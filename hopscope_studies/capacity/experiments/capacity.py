@@ -42,13 +42,13 @@ SOURCE = "arXiv:2510.19753"
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every setting, seed by seed."""
+    """Every setting with every seed."""
     for seed in range(SEEDS[scale]):
         yield from (config(scale, layers, *asked, seed) for layers in SETTINGS for asked in SETTINGS[layers])
 
 
 def config(scale: str, layers: int, hops: int, last: int, seed: int) -> Config:
-    """The preset `minimum_depth` at half its width, asked for the first hops."""
+    """The preset `minimum_depth` at half its width, asked for the hops 1 to `last`."""
     steps = STEPS[scale]
     tiny = TINY_TRAINING if scale == "quick" else {}
     training = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps), **tiny}
@@ -58,7 +58,7 @@ def config(scale: str, layers: int, hops: int, last: int, seed: int) -> Config:
 
 
 def capacity(layers: int) -> int:
-    """The most hops that so many layers reach."""
+    """The largest number of hops that this many layers reach."""
     return max(hops for hops in range(1, 2**layers) if minimum_depth(hops).min_layers <= layers)
 
 
@@ -93,7 +93,7 @@ def accuracies(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def beside(table: DataFrame, value: str) -> DataFrame:
-    """A value of reachable hops of chains beyond capacity, asked for all hops (True) or only for these (False).
+    """A value of the hops within reach, for chains beyond capacity: asked for all hops (True) or for these (False).
 
     A row per layers, hops, seed and hop asked.
     """
@@ -103,7 +103,7 @@ def beside(table: DataFrame, value: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
     table = table.assign(learns=table.loss < LEARNT, by=table.learnt.fillna(table.steps))
     within, beyond = table[table.hops <= table.capacity], table[table.k > table.capacity]
     of = Evidence(within, SOURCE, among=table)
@@ -127,7 +127,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
-    """What asking for hops beyond capacity does to those within it, on the same sequences."""
+    """Claims about how asking for hops beyond capacity affects the hops within it, on the same sequences."""
     of = Evidence(table[table.hops > table.capacity], SOURCE, among=table)
     learns, by, unlike = (beside(table, value) for value in ("learns", "by", "three_chains"))
     learns = learns.astype(float)

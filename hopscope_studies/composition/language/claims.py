@@ -1,4 +1,4 @@
-"""The claims of `composition_llm`: each from numbers of the table; heads are chosen on sequences that judge nothing."""
+"""The claims of `composition_llm`; heads are chosen on sequences that are not used to judge claims."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PLAIN = 0.25  # of what is lost on repeats (ours, as for retrieval heads)
 
 
 def drawn(table: DataFrame, kind: str, name: str, rank: int | None = None) -> Series:
-    """The values of random draws, `random 0` …; by run."""
+    """The values of random draws, named `random 0` and so on, by run."""
     return of(table[table.name.str.fullmatch(rf"{name} \d+").astype(bool)], kind, step=rank)
 
 
 def highest(values: Series) -> Series:
-    """By run."""
+    """The highest value of each run."""
     return values.groupby(level=0).max()
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Cutting, bridges, toys, controls."""
+    """Claims about ablation, bridges, toy models and controls."""
     language = table[table.part == "language"]
     yield from about_cutting(language)
     yield from about_bridges(language)
@@ -38,7 +38,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
-    """What copying loses without the induction heads."""
+    """Claims about what copying loses without the induction heads."""
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
          "Cutting the eight highest induction heads costs more accuracy on the second copy than cutting the worst of "
@@ -68,7 +68,7 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_sparing(table: DataFrame) -> Iterator[Claim]:
-    """What it costs to cut other heads, and what cutting costs elsewhere."""
+    """Claims about ablating other heads, and about the effect of ablation elsewhere."""
     evidence, whole = Evidence(table, SONG), of(table, "accuracy", "whole")
     random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
     yield evidence.claim(
@@ -98,7 +98,7 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_bridges(table: DataFrame) -> Iterator[Claim]:
-    """Subspaces of all pairs of one of the eight induction heads and one of the eight previous-token heads."""
+    """Claims about the subspaces of all pairs of eight induction heads and eight previous-token heads."""
     low = of(table, "overlap", "induction on previous", "low", step=RANK)
     random = drawn(table, "overlap", "random", RANK)
     turned = drawn(table, "overlap", "turned", RANK)
@@ -121,7 +121,7 @@ def about_bridges(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_pairs(table: DataFrame) -> Iterator[Claim]:
-    """Which pairs have a bridge."""
+    """Claims about which pairs have a bridge."""
     evidence = Evidence(table, SONG)
     low = of(table, "best overlap", "induction on previous", "low", step=RANK)
     others = drawn(table, "best overlap", "random earlier", RANK)
@@ -147,7 +147,7 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
-    """Which heads overlap more than others, and how their weights match."""
+    """Claims about which heads overlap more than others, and about how their weights match."""
     evidence = Evidence(table, SONG)
     yield evidence.claim(
         "previous_token_heads_come_first",
@@ -178,18 +178,18 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
 
 
 def previous_heads(table: DataFrame) -> dict[str, list[str]]:
-    """The chosen previous-token heads; by run."""
+    """The chosen previous-token heads, by run."""
     rows = table[(table.kind == "chosen") & (table.name == "previous")]
     return {str(run): str(other).split() for run, other in zip(rows.run, rows.other, strict=True)}
 
 
 def excess(overlap: Series, floor: Series) -> Series:
-    """Mean squared cosine beyond chance, as a share of what it could be: 0 by chance, 1 of equal subspaces."""
+    """Mean squared cosine beyond chance, normalised: 0 for random subspaces, 1 for equal ones."""
     return (overlap**2 - floor**2) / (1 - floor**2)
 
 
 def about_others(table: DataFrame) -> Iterator[Claim]:
-    """Beside the toys, and the controls."""
+    """Claims that compare with the toy models, and control claims."""
     language, toys, hand, idle = (table[table.part == part] for part in ("language", "toy", "by hand", "untrained"))
     floor = of(language, "overlap", "in theory", step=RANK).groupby(level=0).first()
     best = excess(of(language, "best overlap", "induction on previous", step=RANK), floor).mean()

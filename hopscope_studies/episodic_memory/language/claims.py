@@ -1,4 +1,4 @@
-"""The claims of `episodic_memory_llm`; each is judged on sequences by which nothing was chosen."""
+"""The claims of `episodic_memory_llm`, judged on sequences that were not used to choose anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROL = "control (ours)"
 
 
 def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:
-    """A column of a kind's rows of the heads with the highest matching scores; by run."""
+    """A column of a kind's rows for the heads with the highest matching scores, by run."""
     found = []
     for run, rows in table.groupby("run"):
         heads = " ".join(rows[(rows.kind == "chosen") & (rows.name == "matching")].other).split()
@@ -29,7 +29,7 @@ def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Heads near models of recall, their curves, answers, controls."""
+    """Claims about heads near recall models, their curves, answers, and controls."""
     language, toys = table[table.part == "language"], table[table.part == "toy"]
     yield from about_distances(language)
     yield from about_ranks(language)
@@ -40,7 +40,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_distances(table: DataFrame) -> Iterator[Claim]:
-    """How many heads are near a model of recall, and how many would be by chance."""
+    """Claims about how many heads are near a recall model, and how many would be by chance."""
     like = of_chosen(table, "like recall")
     yield Evidence(table, CMR, source="paper").claim(
         "induction_heads_recall",
@@ -74,7 +74,7 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
-    """Nearness to recall against matching scores on other sequences."""
+    """Claims about nearness to recall and matching scores on other sequences."""
     evidence = Evidence(table, CMR)
     shuffled = of(table, "ranks", "shuffled").groupby(level=0).max()
     low = of(table, "ranks", "matching", "low")
@@ -104,7 +104,7 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """The curves of the eight heads with the highest matching scores."""
+    """Claims about the curves of the eight heads with the highest matching scores."""
     yield Evidence(table, CMR, source="paper").claim(
         "they_lean_forward",
         "Each of the eight heads with the highest matching scores attends to lag +1 more than to −1.",
@@ -141,7 +141,7 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
-    """Answers on a list that is shown again in another order."""
+    """Claims about answers on a list that is shown again in another order."""
     yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
         "After a token of the list, answers mostly go to what followed it (contiguity: recall at lag +1 over the mean "
@@ -160,7 +160,7 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
-    """Which heads contiguity needs."""
+    """Claims about which heads contiguity needs."""
     evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
         ("contiguity_needs_the_heads", "random", "matching", "Without the eight heads of the highest matching "
@@ -189,7 +189,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """Random curves, the hand-set model, and untrained models."""
+    """Control claims: random curves, the hand-set model, and untrained models."""
     language, hand, idle = (table[table.part == part] for part in ("language", "by hand", "untrained"))
     shares = pandas.concat([of(language, "chance", name) for name in ("even near", "exponential near")])
     yield Evidence(language, "control").claim(
@@ -229,7 +229,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
 
 
 def above_untrained(language: DataFrame, idle: DataFrame) -> Iterator[Claim]:
-    """Whether more heads are like recall than at initial weights, by the paper's criterion and by ours."""
+    """Claims that more heads are like recall than in untrained models, by the paper's criterion and by ours."""
     for id, which, words in (
         ("more_near_than_untrained", "near", "CMR-like by the paper's criterion"),
         ("more_like_recall_than_untrained", "like recall", "like recall"),

@@ -1,12 +1,12 @@
 """k-fold composition at one depth for every k, with half as many heads as symbols, and its growth in k.
 
-`k_hop` gives each k just enough layers and as many heads as symbols. So its depth changes with k, and a layer can look
-up every symbol at once. Here (after Wang, Nichani et al., 2025, arXiv:2505.23683) every k has the same four layers of
-two heads, which are enough for eight hops, and there are four symbols. The talk's "exp(k) without easy data, O(k) with
-it" is about growth. So we compare how the steps to learn k hops grow with k, without and with a curriculum.
-Easy-to-hard data comes in five ways: all numbers of hops asked of every sequence; one number drawn for every batch;
-stages that each add a number; stages that drop the earlier numbers; and such stages with the layers of earlier ones
-frozen, as the paper's proof trains layer by layer. The hyper-parameters are ours.
+In `k_hop` each k has just enough layers and as many heads as symbols. So depth changes with k, and a layer can look up
+all symbols at once. Here (after Wang, Nichani et al., 2025, arXiv:2505.23683) every k has the same four layers of two
+heads, which are enough for eight hops, and there are four symbols. The talk's "exp(k) without easy data, O(k) with it"
+is about growth. So we compare how the steps to learn k hops grow with k, without and with a curriculum. Easy-to-hard
+data comes in five ways: all numbers of hops asked of every sequence; one number drawn for every batch; stages that each
+add a number; stages that drop the earlier numbers; and such stages with the layers of earlier ones frozen, as the
+paper's proof trains layer by layer. The hyper-parameters are ours.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TRAINING = Training(batch=32, lr=1e-3, clip=1.0, weight_decay=0.0, log_every=25,
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every k with every curriculum that teaches it, over seeds; `long` has the runs of `cpu`, and more seeds."""
+    """Every k with every curriculum that teaches it, with every seed; `long` has the runs of `cpu` and more seeds."""
     size = "cpu" if scale == "long" else scale
     for seed in range(SEEDS[scale]):
         for curriculum, numbers in HOPS[size].items():
@@ -63,7 +63,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def config(scale: str, k: int, curriculum: str, seed: int) -> Config:
-    """A run; `frozen` is `layerwise` with the layers of earlier stages frozen."""
+    """The configuration of a run; `frozen` is `layerwise` with the layers of earlier stages frozen."""
     task = KFold(n_hops=k, n_symbols=SYMBOLS[scale], curriculum="layerwise" if curriculum == "frozen" else curriculum)
     steps, layers = STEPS[scale][k], LAYERS[scale]
     training = TRAINING.but(steps=steps, seed=seed)
@@ -75,7 +75,7 @@ def config(scale: str, k: int, curriculum: str, seed: int) -> Config:
 
 
 def one_after_the_other(layers: int, stages: int, steps: int) -> str:
-    """Which weights are frozen when: each layer trains in the stage of its number, the last stage all remaining ones.
+    """Frozen weights by stage: each layer trains in the stage of its number, the last stage all remaining ones.
 
     Embeddings train in the first stage alone, the unembedding in all stages.
     """
@@ -111,7 +111,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's three statements, and what stages do."""
+    """Claims about the talk's three statements, and about stages."""
     by_itself = at_k(table, "none")
     yield alone(by_itself, "When models train on k hops alone (k = {}), the loss stays at ln N.")
     together, words = at_k(table, "implicit"), "all numbers of hops asked of every sequence"
@@ -151,7 +151,7 @@ def solved(id: str, rows: DataFrame, words: str) -> Claim:
 
 
 def forgotten(table: DataFrame) -> Claim:
-    """The loss of one hop at the end of all stages, against the lowest that it ever had."""
+    """The claim about one hop's loss at the end of all stages, against its lowest earlier loss."""
     rows = table[(table.curriculum == "layerwise") & (table.k == 1)]
     last = rows.sort_values("step").groupby("run").hop_loss.last() / rows.groupby("run").chance.first()
     least = rows.groupby("run").hop_loss.min() / rows.groupby("run").chance.first()
@@ -167,7 +167,7 @@ def forgotten(table: DataFrame) -> Claim:
 
 
 def freezing(table: DataFrame) -> Claim:
-    """Stages with and without the layers of earlier ones frozen, seed by seed."""
+    """The claim that compares stages with and without frozen layers of earlier stages, seed by seed."""
     plain, frozen = (at_k(table, name).set_index(["task_k", "seed"]).loss for name in ("layerwise", "frozen"))
     return over_runs(
         "freezing_helps",
@@ -182,7 +182,7 @@ def freezing(table: DataFrame) -> Claim:
 
 
 def growth(table: DataFrame) -> Claim:
-    """By what factor the steps grow from the least k that both have to the greatest, alone against all together."""
+    """The claim about the factor by which steps grow from the least common k to the greatest: alone, and together."""
     apart, together = at_k(table, "none"), at_k(table, "implicit")
     both = sorted(set(apart.task_k) & set(together.task_k))
     low, high = (both[0], both[-1]) if both else (0, 0)

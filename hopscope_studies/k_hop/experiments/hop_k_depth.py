@@ -57,7 +57,7 @@ FRESH = {"quick": 64, "cpu": 2048, "paper": 4096}  # sequences behind the errors
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every depth, over seeds; at `paper` with MLPs and learned positions, as the authors'."""
+    """Every depth with every seed; at `paper` with MLPs and learned positions, as the authors'."""
     task, depths, seeds, d_model, how = SIZES[scale]
     more: dict[str, Any] = {"mlp": True} if scale == "paper" else {"mlp": False, "positions": "rotary"}
     for layers in depths:
@@ -96,7 +96,7 @@ def grid(table: DataFrame) -> dict[int, dict[int, float]]:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The published table's shape."""
+    """Claims about the shape of the published table."""
     errors = grid(table)
     within = table[(table.layers >= 2) & (table.k <= 2.0 ** (table.layers - 2))]
     yield told(
@@ -134,7 +134,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def as_published(errors: dict[int, dict[int, float]], table: DataFrame) -> Claim:
-    """Whether pairs of cells that both tables have are in the same order, if the published ones differ by 0.05."""
+    """The claim that pairs of cells are in the published order, if published errors differ by at least 0.05."""
     cells = [
         (layers, k, published, errors[layers][k])
         for layers, row in PUBLISHED.items()
@@ -157,14 +157,14 @@ def as_published(errors: dict[int, dict[int, float]], table: DataFrame) -> Claim
 
 
 def worded(errors: dict[int, dict[int, float]]) -> str:
-    """Median errors, depth by depth."""
+    """Median errors by depth, in words."""
     hops = sorted({k for row in errors.values() for k in row})
     rows = (f"{layers}: {', '.join(f'{row[k]:.3f}' for k in sorted(row))}" for layers, row in errors.items())
     return f"median errors at k = {', '.join(map(str, hops))}, by layers: {'; '.join(rows)}"
 
 
 def told(name: str, sentence: str, values: Series, what: str, rows: DataFrame, **more: Any) -> Claim:
-    """A claim of the paper's experiments."""
+    """A claim about the paper's experiments."""
     return Evidence(rows, PAPER).claim(name, sentence, values, what, n=len(values), **more)
 
 

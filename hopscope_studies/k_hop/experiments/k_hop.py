@@ -57,7 +57,7 @@ def enough(k: int) -> int:
 
 
 def config(scale: str, k: int, curriculum: str, layers: int, seed: int) -> Config:
-    """A run; its length grows with the number of difficulties 1, 2, 4, … k, and not with the curriculum."""
+    """The configuration of a run; steps grow with the number of difficulties 1, 2, 4, … k, whatever the curriculum."""
     task = KFold(n_hops=k, n_symbols=N_SYMBOLS[scale], curriculum=curriculum)
     training = TRAINING.but(steps=STAGE[scale] * len(task.difficulties), seed=seed)
     if scale == "quick":
@@ -128,7 +128,7 @@ def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
 
 
 def by_layer(rows: DataFrame) -> Claim:
-    """The greatest number of hops that L layers have learnt of all at once, against the 2^(L−1) that they can."""
+    """The claim about the most hops that L layers learn when all are asked, against the possible 2^(L−1)."""
     every = rows[rows.curriculum == "implicit"]
     reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
     allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
@@ -145,7 +145,7 @@ def by_layer(rows: DataFrame) -> Claim:
 
 
 def cost_alone(table: DataFrame) -> Claim:
-    """How many times as many steps one more hop costs; a run that never learnt bounds it from below."""
+    """The claim about the factor by which one more hop increases the steps; censored runs give a lower bound."""
     rows = at_k(table, "none")
     steps = rows.learnt.fillna(rows.steps).groupby(rows.task_k).median()
     symbols = round(math.exp(table.chance.iloc[0]))
@@ -169,7 +169,7 @@ def cost_alone(table: DataFrame) -> Claim:
 
 
 def cost_of_a_mixture(rows: DataFrame) -> Claim:
-    """The slope of log steps over log k."""
+    """The claim about the slope of log steps over log k."""
     known = rows.assign(learnt=rows.learnt.clip(lower=1)).dropna(subset="learnt").groupby("seed")
     powers = [power_law(seed.task_k, seed.learnt)[1] for _, seed in known if seed.task_k.nunique() > 1]
     never = int(rows.learnt.isna().sum())

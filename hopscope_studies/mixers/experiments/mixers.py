@@ -45,7 +45,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def config(scale: str, attention: str, rate: float, seed: int) -> Config:
-    """One run."""
+    """The configuration of one run."""
     steps, tiny = STEPS[scale], scale == "quick"
     lasting: dict[str, Any] = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps)}
     training = Training(batch=64, schedule="linear", log_every=20, val_size=256).but(lr=rate, seed=seed, **lasting)
@@ -69,7 +69,7 @@ def windows(table: DataFrame, mixer: str, k: int) -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
 
     def claim(
         id: str, sentence: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any

@@ -2,8 +2,8 @@
 
 The experiment `plateau` shows that a strong join at the start ends the wait. Here each possible cause is provided,
 removed or frozen by itself: clamps hold paths at their ideal or off, weights stay at their initial values, position
-codes are changed, and there are fewer chains or hops. D = 3, deepest facts first, 5 layers of one head, no MLP, 5
-seeds.
+codes are changed, and there are fewer chains or hops. Models have 5 layers of one head and no MLP, for D = 3 and
+deepest facts first, with 5 seeds.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """One factor at a time, codes and sizes, the released clamp, and the model's predictions."""
+    """Claims about one factor at a time, codes and sizes, the released clamp, and the model's predictions."""
     told = Conditions(table)
     yield from factors(told)
     yield from duties(told)
@@ -109,7 +109,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def factors(told: Conditions) -> Iterator[Claim]:
-    """The join and the look-up, provided, removed or frozen."""
+    """Claims about the join and the look-up, each provided, removed or frozen."""
     yield told.waits(
         "without_a_prior_it_waits",
         "Control: the three-hop model without a prior does not learn x1 in 400 steps.",
@@ -144,7 +144,7 @@ def factors(told: Conditions) -> Iterator[Claim]:
 
 
 def duties(told: Conditions) -> Iterator[Claim]:
-    """The head's other role, what else queries read, and whether other heads can do either."""
+    """Claims about the head's other role, what else queries read, and whether other heads can take over."""
     yield told.learns(
         "the_other_duty_holds_it_back",
         "A weak prior (b = 1) is enough for the three-hop model to learn x1 if queries see no fact in layer 0, so "
@@ -192,7 +192,7 @@ def left(told: Conditions, id: str, sentence: str, condition: str, **limit: Unpa
 
 
 def sizes(told: Conditions) -> Iterator[Claim]:
-    """Position codes, and numbers of chains and of hops."""
+    """Claims about position codes, and about numbers of chains and of hops."""
     yield told.waits(
         "codes_in_the_inputs_or_turned_wait",
         "Neither one position code per fact nor rotary positions let the three-hop model learn x1 in 400 steps "
@@ -224,7 +224,7 @@ def sizes(told: Conditions) -> Iterator[Claim]:
 
 
 def released(told: Conditions) -> Iterator[Claim]:
-    """Facts joined by a clamp for the first 200 steps."""
+    """Claims about facts that a clamp joins for the first 200 steps."""
     rows = told.of("released at 200")
     first = rows[rows.hop == "x1"]
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
@@ -251,7 +251,7 @@ def released(told: Conditions) -> Iterator[Claim]:
 
 
 def foretold(told: Conditions) -> Claim:
-    """Whether the model predicts if x1 is learnt, in conditions to which it was not fitted."""
+    """Claims that the model predicts whether x1 is learnt, in conditions to which it was not fitted."""
     fit = told.of(*STARTS)
     theory = theory_of(fit.assign(start=fit.condition.map(STARTS)))
     right: dict[str, bool] = {}

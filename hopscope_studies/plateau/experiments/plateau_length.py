@@ -107,7 +107,7 @@ def under_flow(length: int) -> float:
 
 
 def under_adam(length: int, hops: int = 1) -> float:
-    """The same if noise limits the rates, up to a factor independent of length, for the first of the hops."""
+    """As `under_flow`, if noise limits the rates, up to a factor independent of length; for the first of the hops."""
     p = initial_share(length, hops)
     return math.sqrt(math.log(1 / p)) / (p * length**0.25)
 
@@ -135,7 +135,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether x1 is learnt at all lengths, and which of the two laws its wait follows."""
+    """Claims about whether x1 is learnt at all lengths, and which of the two laws its wait follows."""
     seeds = [part for _, part in table.groupby("seed")]
     powers = [power_law(part.length, part.wait.where(part.wait > 0))[1] for part in seeds]
     learnt = table.groupby("length").learnt.agg(lambda steps: steps.notna().mean())

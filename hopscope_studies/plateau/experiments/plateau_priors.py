@@ -2,7 +2,8 @@
 
 Which is the smallest change, and which leaves the paper's architecture (section 7.1) unchanged? A bias by distance and
 KV shifting attention (Xu et al., 2024) change it. Initial weights that rotate the position code, and a clamp that is
-released, do not. D = 3, deepest facts first, 5 layers of one head, no MLP, 5 seeds, 400 steps.
+released, do not. Models have 5 layers of one head and no MLP, for D = 3 and deepest facts first, with 5 seeds and 400
+steps.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Which priors are enough, which are not, and whether it matters how the join is provided."""
+    """Claims about which priors are enough, which are not, and whether it matters how the join is provided."""
     told = Conditions(table)
     yield told.waits(
         "without_a_prior_it_waits",
@@ -97,7 +98,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def released(told: Conditions) -> Claim:
-    """A join that is provided and then removed."""
+    """Claims about a join that is provided and then removed."""
     clamped = told.of("clamp until 200")
     last = clamped[clamped.step == clamped.groupby("run").step.transform("max")]
     return told.held(
@@ -111,7 +112,7 @@ def released(told: Conditions) -> Claim:
 
 
 def alike(told: Conditions) -> Claim:
-    """Initial weights against the power law of the biased starts, at the same initial join."""
+    """The claim that initial weights follow the power law of the biased starts, at the same initial join."""
     ends = endings(told.table)
     first = ends[ends.hop == "x1"]
     biased = first[first.condition.str.startswith("biased")]

@@ -1,8 +1,8 @@
 """At the saddle: the gradient on the join by role, and what queries read (Musat, ICLR 2025, figure 6, section 9.2).
 
-The gradient on the bias for the previous token, split by the role of the attending position, as the plateau is reached;
-and the attention of later layers' queries, then and after 400 steps. D = 3, deepest facts first, 5 layers of one head,
-no MLP, 5 seeds.
+The experiment measures the gradient on the bias for the previous token, split by the role of the attending position, as
+the plateau is reached; and the attention of later layers' queries, then and after 400 steps. Models have 5 layers of
+one head and no MLP, for D = 3 and deepest facts first, with 5 seeds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def by_role(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
-    """The rows of one run."""
+    """The rows of one run, by role."""
     batch = run.config.task.sample(sequences, generator(run.config.training.seed, "saddle"))
     about = {"start": start_of(run.config), "early": run.config.training.stop_below is None}
     for step in run.steps:
@@ -101,7 +101,7 @@ def last(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The signs and order of the gradients, and what queries read at the plateau."""
+    """Claims about the signs and order of the gradients, and about what queries read at the plateau."""
     told = Conditions(table)
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
     rows = in_window(table)
@@ -146,7 +146,7 @@ def mean_pull(table: DataFrame, role: str) -> Series:
 
 
 def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
-    """What queries read at the end."""
+    """Claims about what queries read at the end."""
     for id, start, role, sentence in (
         (
             "the_plateau_reads_the_keys_of_step_2",

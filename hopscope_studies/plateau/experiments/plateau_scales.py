@@ -165,7 +165,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the predicted power holds, for each setting."""
+    """The claims that the predicted power holds, one for each setting."""
     for scale in SCALES:
         rows = table[(table.changed == scale.name) & (table.hop == scale.hop)]
         powers = [power_law(part.value, part.wait.where(part.wait > 0))[1] for _, part in rows.groupby("seed")]

@@ -58,7 +58,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Each trap, its control, and the change that should end it."""
+    """Claims about each trap, its control, and the change that should end it."""
     told = Conditions(table)
     yield from nearest_first(told)
     yield from last_hop_alone(told)
@@ -66,7 +66,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def nearest_first(told: Conditions) -> Iterator[Claim]:
-    """x3 with nearest facts first: does it wait because the causal mask forbids look-ahead?"""
+    """Claims about x3 with nearest facts first: does it wait because the causal mask forbids look-ahead?"""
     yield told.waits(
         "nearest_first_stalls",
         "With nearest facts first and a strong prior (b = 4), the three-hop model does not learn x3 in 400 steps.",
@@ -102,7 +102,7 @@ def nearest_first(told: Conditions) -> Iterator[Claim]:
 
 
 def last_hop_alone(told: Conditions) -> Iterator[Claim]:
-    """Without implicit curriculum: how much must be provided before the rest is learnt?"""
+    """Claims about training without implicit curriculum: how much must be provided before the rest is learnt?"""
     section = "beyond (7.2)"
     yield told.waits(
         "the_last_hop_alone_waits",
@@ -131,7 +131,7 @@ def last_hop_alone(told: Conditions) -> Iterator[Claim]:
 
 
 def five_hops(told: Conditions) -> Iterator[Claim]:
-    """D = 5 from b = 4: the effects of MLPs and heads."""
+    """Claims about D = 5 from b = 4: the effects of MLPs and heads."""
     yield told.waits(
         "five_hops_stall_with_one_head",
         "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) does not learn the fifth "

@@ -97,7 +97,7 @@ def beside(table: DataFrame, value: str, weight: float) -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
     light, heavy = WEIGHTS[1:]
     some, plain, most = (table[table.weight == weight] for weight in (light, 0.0, heavy))
     of = Evidence(some, "ours", among=table)

@@ -2,7 +2,8 @@
 
 The paper finds that heads emerge one after the other. Curves cannot show whether a later head *needs* the earlier one.
 An intervention can: provide the earlier head from the start, or remove it, and measure when each hop is learnt (Singh
-et al., 2024, clamp induction subcircuits in this way). D = 2, the packaged run's model, nearest facts first.
+et al., 2024, clamp induction subcircuits in this way). The model is the packaged run's, with D = 2 and nearest facts
+first.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """How much sooner (or later) each hop is learnt than without clamps, seed by seed."""
+    """Claims on how much sooner (or later) each hop is learnt than without clamps, seed by seed."""
     free = learnt(table, "nothing")
     for clamp, hop, sentence in (
         (
@@ -104,7 +105,7 @@ def learnt(table: DataFrame, clamp: str) -> DataFrame:
 
 
 def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, sooner: bool, table: DataFrame) -> Claim:
-    """One clamp against none: the ratio of the times, and whether every seed has the claimed direction.
+    """Compare one clamp with none: the ratio of the times, and whether every seed has the claimed direction.
 
     A hop that is learnt only with the clamp counts as sooner, with an unknown ratio.
     """

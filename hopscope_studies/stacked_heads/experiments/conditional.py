@@ -114,7 +114,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the task is learnt, in which order, and by a circuit."""
+    """Claims on whether the task is learnt, in which order, and by a circuit."""
     losses = table[table.kind == "loss"]
     paths = table[table.kind == "path"]
     yield from about_losses(losses[losses.prior != NONE], losses[losses.prior == NONE])
@@ -122,7 +122,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
-    """Which variables are learnt with the prior and without, and in which order."""
+    """Claims on which variables are learnt with the prior and without, and in which order."""
     ends = final(taught).groupby("run").max()
     yield Evidence(taught, "beyond (3.1)").claim(
         "learnt",
@@ -158,7 +158,7 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
 
 
 def circuit_found(paths: DataFrame) -> Claim:
-    """Whether the circuits explain the trained models."""
+    """Judge whether the circuits explain the trained models."""
     circuits = paths.groupby("run").first()
     solved = circuits[circuits.model < circuits.threshold]
     return Evidence(paths, "8, E, beyond", source="").claim(

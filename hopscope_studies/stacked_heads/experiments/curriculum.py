@@ -49,7 +49,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Section 7.2's three results, judged at D = 2."""
+    """Claims on section 7.2's three results, at D = 2."""
     without, taught = table[table.curriculum == "none"], table[table.curriculum == "implicit"]
     yield Evidence(without, "7.2", source="paper").claim(
         "no_curriculum_fails",

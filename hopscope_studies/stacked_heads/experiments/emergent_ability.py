@@ -56,7 +56,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the loss falls at the minimum depth, and not before."""
+    """Claims on whether the loss falls at the minimum depth, and not before."""
     lowest, least = best(table), table.groupby("k").least.first()
     shares, before = [], []
     for k in lowest.columns:

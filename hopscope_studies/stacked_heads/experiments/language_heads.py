@@ -118,19 +118,19 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether a few stacked heads of a real model do one hop."""
+    """Claims on whether a few stacked heads of a language model do one hop."""
     yield from about_scores(table)
     yield from about_the_set(table)
     yield from about_the_stack(table)
 
 
 def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> Any:
-    """A number of every run, by run; the greatest if there are several."""
+    """A number of every run, by run; the largest if a run has several."""
     return table[(table.kind == kind) & (table.name == name)].groupby("run")[column].max()
 
 
 def about_scores(table: DataFrame) -> Iterator[Claim]:
-    """Whether the model does one hop, and whether its induction heads matter."""
+    """Claims on whether the model does one hop, and whether its induction heads matter."""
     yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
         f"{names(table)} answers one hop of the equations better than by chance.",
@@ -150,7 +150,7 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_set(table: DataFrame) -> Iterator[Claim]:
-    """The heads that do the hop, compared with others."""
+    """Claims on the heads that do the hop, compared with others."""
     size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
     yield Evidence(table, "beyond (8.2)").claim(
@@ -190,7 +190,7 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_stack(table: DataFrame) -> Iterator[Claim]:
-    """Whether heads stack as deep as theory requires."""
+    """Claims on whether the stack of heads is as deep as theory requires."""
     induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
     yield Evidence(table, "beyond (8.2, i)").claim(

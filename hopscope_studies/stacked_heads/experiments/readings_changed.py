@@ -1,14 +1,14 @@
 """Transformer D's recipe at a smaller shape, one thing changed at a time (Musat, ICLR 2025, sections 6, 7.1 and 9.1).
 
 The paper's Transformer D waits for 3,600 of its 6,400 steps; with nearest facts first, trained as written, it learns
-its first hop after 200 (docs/fidelity.md). What that the paper leaves open lengthens the wait? The base is the preset
-`transformer_d` (RoPE's base, GPT-2's initial weights, one head of 16 per layer, no MLP, batches of 256) at D = 2 with
-8 layers of width 256, which learns both hops in 320 steps (seed 0, tried once), in both orders of the facts. Each
-change is tried in both orders with two seeds; three leading readings have eight. A run ends once every hop is below
-0.1, or after 3,000 steps; what was not learnt by then is censored, not called never. No run has a prior.
+its first hop after 200 (docs/fidelity.md). Which of the choices that the paper leaves open lengthens the wait? The base
+is the preset `transformer_d` (RoPE's base, GPT-2's initial weights, one head of 16 per layer, no MLP, batches of 256)
+at D = 2 with 8 layers of width 256, which learns both hops in 320 steps (seed 0, tried once), in both orders of the
+facts. Each change is tried in both orders with two seeds; three leading readings have eight. A run ends once every hop
+is below 0.1, or after 3,000 steps; a hop that was not learnt by then counts as censored. No run has a prior.
 
-Lengths, and the predictions that `claims` judges, were committed before the first run but for that one. About eight
-core-hours.
+The numbers of steps, and the predictions that `claims` judges, were committed before all runs but that one. The runs
+take about eight core-hours.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ WAIT = 0.25  # share of a run: the paper's wait is over half of it (section 9.2)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Seed by seed; the leading readings' other seeds after all changes' own."""
+    """All changes with their own seeds, seed by seed, then the additional seeds of the leading readings."""
     few, many = SEEDS[scale]
     names = QUICK if scale == "quick" else tuple(CHANGES)
     for seed in range(few):
@@ -76,7 +76,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def cell(name: str, order: str, seed: int, scale: str) -> Config:
-    """One run."""
+    """The configuration of one run."""
     of_task, of_model, of_training = CHANGES[name]
     base = recipe("transformer_d").config(seed=seed, steps=STEPS, stop_below=ENDS_BELOW, checkpoints=str(STEPS))
     task = base.task.but(n_hops=HOPS, order=order, **of_task)
@@ -133,7 +133,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def dots(ax: Axes, rows: DataFrame, names: list[str]) -> None:
-    """A dot per run and hop, at the right edge as an arrow where it was not learnt."""
+    """Draw a dot per run and hop; a hop that was not learnt is an arrow at the right edge."""
     for row, name in enumerate(names):
         ax.axhline(row, color="#e4e4e4", lw=0.8, zorder=0)
         for k in range(1, HOPS + 1):
@@ -151,7 +151,7 @@ def dots(ax: Axes, rows: DataFrame, names: list[str]) -> None:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What was predicted, from Transformer D's own runs and the 96 of `readings_crossed`."""
+    """Claims that state the predictions from Transformer D's own runs and the 96 of `readings_crossed`."""
     done = whole(table, runs)
     first = table[(table.k == 1) & (table.order == "nearest_first")]
     yield Evidence(first, "beyond (9.2)", among=table).claim(
@@ -189,7 +189,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def depth_and_width(table: DataFrame) -> Claim:
-    """Whether more layers, or wider ones, learn the first hop sooner: pairs of equal order and seed."""
+    """Judge whether more layers, or wider ones, learn the first hop sooner: pairs of equal order and seed."""
     times = table[table.k == 1].assign(when=table.learnt.fillna(math.inf)).set_index(["change", "order", "seed"]).when
     wins = losses = 0
     for more, less in (("16 layers", "4 layers"), ("width 512", "width 128")):
@@ -210,7 +210,7 @@ def depth_and_width(table: DataFrame) -> Claim:
 
 
 def sooner(table: DataFrame) -> Claim:
-    """Whether the first hop comes sooner with nearest facts first, seed by seed of the base."""
+    """Judge whether the first hop comes sooner with nearest facts first, by seed of the base."""
     rows = table[(table.k == 1) & (table.change == BASE)]
     pairs = rows.assign(when=rows.learnt.fillna(math.inf)).pivot(index="seed", columns="order", values="when")
     pairs = pairs.reindex(columns=list(ORDERS)).dropna()

@@ -114,7 +114,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Theorem 1 judged cell by cell, then the controls."""
+    """Claims on theorem 1 cell by cell, then on the controls."""
     trained = table[table["model"] == "trained"]
     beyond = breachable(trained)
     breaches = beyond.groupby("seed")["decoded"].sum()
@@ -138,7 +138,7 @@ def breachable(table: DataFrame) -> DataFrame:
 
 
 def answers(table: DataFrame) -> Iterator[Claim]:
-    """Whether x_D is at the query in the end."""
+    """Judge whether x_D is at the query in the end."""
     ends = table[(table["role"] == "query") & (table["piece"] == "x" + table["hops"].astype(str))]
     ends = ends[ends["layer"] == ends.groupby(["run", "model"])["layer"].transform("max")]
     trained = ends[ends["model"] == "trained"]
@@ -164,7 +164,7 @@ def answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def first_layers(trained: DataFrame) -> Claim:
-    """The layer in which each symbol first appears at the query, against the exact minimum depth."""
+    """Judge in which layer each symbol first appears at the query, against the exact minimum depth."""
     asked = trained[(trained["role"] == "query") & (trained["kind"] == "symbol") & (trained["piece"] != "x0")]
     first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
     least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
@@ -180,7 +180,7 @@ def first_layers(trained: DataFrame) -> Claim:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """The controls: probes find a planted breach, and nothing where there is nothing."""
+    """Claims on the controls: probes find a planted breach, and nothing where there is nothing to find."""
     found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
     found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
     beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]

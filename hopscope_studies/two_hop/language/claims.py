@@ -39,7 +39,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def one_hop(language: DataFrame) -> Claim:
-    """Whether the model does one hop at all."""
+    """Judge whether the model does one hop at all."""
     rows = at(language, 1, MOST)
     lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
     return Evidence(rows, "beyond", source="a guess").claim(
@@ -75,7 +75,7 @@ def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
 
 
 def worse(language: DataFrame) -> Claim:
-    """Whether two hops are harder than one in the same texts."""
+    """Judge whether two hops are harder than one in the same texts."""
     one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
     return Evidence(language, "beyond").claim(
         "two_hops_are_harder",
@@ -88,7 +88,7 @@ def worse(language: DataFrame) -> Claim:
 
 
 def ends(language: DataFrame) -> Claim:
-    """Whether ends are likelier than middles."""
+    """Judge whether ends are likelier than middles."""
     rows = at(language, 2, MOST)
     return mostly_an_end(
         rows,
@@ -99,7 +99,7 @@ def ends(language: DataFrame) -> Claim:
 
 
 def alone(language: DataFrame) -> Claim:
-    """Whether a chain without distractors is followed."""
+    """Judge whether the model names the end of a chain without distractors."""
     rows = at(language, 2, 1)
     return mostly_an_end(
         rows,
@@ -128,10 +128,10 @@ def at(part: DataFrame, hops: int, chains: int) -> DataFrame:
 
 
 def share(rows: DataFrame, of: str) -> float:
-    """The share of the texts."""
+    """The share of texts in a column of counts."""
     return float(rows[of].sum() / rows.asked.sum())
 
 
 def interval(rows: DataFrame, of: str) -> tuple[float, float]:
-    """The 95 % interval of the share (Wilson)."""
+    """The 95 % interval (Wilson) of the share of texts in a column."""
     return wilson(float(rows[of].sum()), int(rows.asked.sum()))
