@@ -318,7 +318,7 @@ MORE = {
 
 
 def takeover_words(circuit: Circuit) -> list[str]:
-    """The heads that take over from a silenced path; and, of a proven circuit, the paths that the model can spare."""
+    """Sentences on heads that take over from silenced paths and, if completeness is proven, on other spared paths."""
     kinds = {"backup": "a backup, whose attention rises then", "double": "a double, whose attention does not rise then"}
     with_takeover = {takeover.silenced for takeover in circuit.takeovers}
     alone = [path_name(path) for path in circuit.spared if path not in with_takeover]

@@ -2,7 +2,8 @@
 
 The model is the induction circuit of items and labels, with an unembedding that also reads the class's own label from
 the item. The stream holds the item from the start, so that every early layer answers by class. The head of layer 1
-copies the context's label, with twice the logit. Without that head the context has no effect.
+copies the context's label, whose logit is then twice that of the class's own label. Without that head the context has
+no effect.
 """
 
 from __future__ import annotations

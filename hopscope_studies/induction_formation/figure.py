@@ -106,7 +106,7 @@ def draw_alone(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_pairs(ax: Axes, table: DataFrame) -> None:
-    """Draw the margin of two heads over the sum of their single margins."""
+    """Plot the joint margin of each pair of heads against the sum of their single margins, all relative to no head."""
     for index, (_, part) in enumerate(values(table, "free", "margin").groupby("run")):
         margin = part.set_index("name").value
         gains = margin - margin["none"]

@@ -115,7 +115,10 @@ def run(lens: Lens, stream: Tensor, edit: Edit | None, start: int = 0) -> list[T
 
 
 def last(lens: Lens, texts: Texts, stream: Tensor, silenced: Silenced) -> Tensor:
-    """Probabilities at the end, from the stream before the first layer with a silenced part; (text, place, label)."""
+    """Final probabilities of the labels with some parts silenced; shape (text, place, label).
+
+    The pass starts from `stream`, the residual stream before the first layer with a silenced part.
+    """
     with silenced.quiet(lens) as edit:
         return read_off(lens, texts, run(lens, stream, edit, silenced.first)[-1])
 

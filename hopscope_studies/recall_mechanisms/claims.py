@@ -26,7 +26,10 @@ def beside(table: DataFrame, kind: str, start: str = "") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Claims about knowledge, topic heads, the function, regression, the last layer, toy models, and controls."""
+    """Claims about known facts, topic heads and their replacement, what adds the answer, the last layer, and controls.
+
+    Findings of the toy study `facts` are among them.
+    """
     language = table[table.part == "language"]
     parts = (about_knowledge, about_topic_heads, about_exchange, about_function, about_regression, about_the_last_layer)
     for claim in chain(*(about(language) for about in parts), about_toys(language)):

@@ -49,7 +49,7 @@ class Curve:
 
     @property
     def n(self) -> int:
-        """The number of all units."""
+        """The total number of units."""
         return self.sizes[-1]
 
     @property

@@ -97,7 +97,8 @@ class Lens:
     Attributes:
         n_layers: number of layers.
         n_heads: query heads per layer; several may share a key and value head.
-        norms_behind: whether the outputs of attention and MLP are normalised, as in Gemma; then heads do not add up.
+        norms_behind: whether the outputs of attention and MLP are normalised before they are added to the stream, as in
+            Gemma. A layer's attention output is then not the sum of contributions of single heads.
 
     Raises:
         BadInput: the model is not in float32, or not built like Llama.

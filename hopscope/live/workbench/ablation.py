@@ -127,7 +127,7 @@ def joined(changes: Sequence[Change]) -> Mapping[str, Callable[[Tensor], Tensor]
 
 
 def after(one: Callable[[Tensor], Tensor], two: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The composition of two changes."""
+    """The composition of two changes: first `one`, then `two`."""
     return lambda actual: two(one(actual))
 
 

@@ -105,7 +105,10 @@ class Machine:
     # Parts -----------------------------------------------------------------------------------------------------
 
     def project(self, layer: int, stream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of the suffix, with position codes; each row head position d_head."""
+        """Queries and keys of the suffix, and its values, to which no position code is applied.
+
+        Each has the shape (row, head, position, d_head).
+        """
         every = torch.arange(self.size)
         return (
             self.part(layer, "q", stream, every),

@@ -151,7 +151,7 @@ def dots(ax: Axes, rows: DataFrame, names: list[str]) -> None:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Claims that state the predictions from Transformer D's own runs and the 96 of `readings_crossed`."""
+    """Claims that test the predictions made from Transformer D's own runs and the 96 runs of `readings_crossed`."""
     done = whole(table, runs)
     first = table[(table.k == 1) & (table.order == "nearest_first")]
     yield Evidence(first, "beyond (9.2)", among=table).claim(
