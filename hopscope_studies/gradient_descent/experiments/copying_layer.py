@@ -18,17 +18,18 @@ from torch import Tensor
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
-from hopscope.drawing.curves import compared_curves
+from hopscope.drawing.curves import run_lines
+from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
-from hopscope_studies.gradient_descent.comparison import answers, descent, loss, sequences
+from hopscope_studies.gradient_descent.comparison import answers, course_rows, descent, loss, sequences
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttention, LinearSelfAttentionShape
 from hopscope_studies.gradient_descent.tasks.linear_regression import D_CODE, LinearRegression
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 620, "paper": 40_000}
+SECONDS = {"quick": 8, "cpu": 450, "paper": 40_000}
 
 TASK = LinearRegression(separate=True)
 #: Initial variance: larger than the authors' 0.02 / inputs, from which nothing is learnt in the steps of scale `cpu`.
@@ -61,9 +62,9 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def numbers(run: Run, size: int) -> Iterator[dict[str, Any]]:
-    """Validation losses and readings over training, and losses at the end."""
+    """Validation losses, beside a step's on the same sequences, and readings over training; losses at the end."""
     few = run.task.sample(FEW, generator(0, "readings"))
-    found = [("loss", logged["step"], {"trained": logged["val_loss"]}) for logged in run.rows]
+    found = [("loss", row["at"], {"trained": row["model"], "one step": row["descent"]}) for row in course_rows(run)]
     for step in run.steps:
         found += [(quantity, step, read(run.at(step), few)) for quantity, read in READINGS.items()]
     first = "softmax" if run.config.model.as_dict()["softmax_first"] else "linear"
@@ -121,9 +122,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     read = softmax[softmax.step == softmax.groupby("run").step.transform("max")]
     yield from of_readings(softmax, partners(read), partners(softmax[softmax.step == 0]))
     late = lateness(softmax, end.loc["softmax"])
-    sentence = (
-        "The first layer reads partners before the loss falls (paper: sensitivity rises, then performance jumps)."
-    )
+    sentence = "The first layer reads partners before the loss falls (paper: its sensitivity rises, then performance)."
     what = "steps from reading partners to half of the loss's fall"
     yield Evidence(softmax, FIGURE).claim("reading_comes_first", sentence, late, what, above=0)
 
@@ -173,13 +172,20 @@ def partners(rows: DataFrame) -> DataFrame:
 def lateness(rows: DataFrame, end: DataFrame) -> Series:
     """By seed, by how many steps half of the loss's fall to one step's comes after the derivative's preference."""
     half = (end.zero + end["one step"]) / 2
-    losses = rows[(rows.quantity == "loss") & (rows.value < rows.seed.map(half))].groupby("seed").step.min()
+    losses = rows[(rows.quantity == "loss") & (rows.of == "trained") & (rows.value < rows.seed.map(half))]
     derivative = partners(rows).derivative.reset_index()
     first = derivative[derivative.derivative > PREFERENCE].groupby("seed").step.min()
-    return (losses - first).reindex(end.index)
+    return (losses.groupby("seed").step.min() - first).reindex(end.index)
 
 
+@styled
 def figure(table: DataFrame) -> Figure:
-    """Over training, with a softmax first: validation losses, attention and derivatives."""
-    rows = table[(table["first"] == "softmax") & (table.quantity != "end")]
-    return compared_curves(rows.assign(hop=rows.of), by="quantity", y="value")
+    """Over training, with a softmax first: validation losses, attention and derivatives, a line per run."""
+    shown = picture(11.0, 3.6)
+    softmax = table[(table["first"] == "softmax") & (table.step > 0)]  # drawn weights have losses of up to 150
+    for ax, quantity in zip(shown.subplots(1, 3), ["loss", *READINGS], strict=True):
+        for index, (of, rows) in enumerate(softmax[softmax.quantity == quantity].groupby("of")):
+            run_lines(ax, rows, color=colour(index), label=str(of), lw=0.9, alpha=0.8)
+        ax.set(xlabel="optimizer steps", title=quantity, yscale="log" if quantity == "derivative" else "linear")
+        ax.legend(fontsize=7)
+    return shown
