@@ -147,10 +147,9 @@ def several_layers_rows(run: Run, size: int) -> Iterator[Row]:
 
 def course_rows(run: Run) -> Iterator[Row]:
     """Validation losses over training, beside that of one step of gradient descent on the same sequences in pairs."""
-    task, training = run.task, run.config.training
+    task, training = run.task.but(separate=False), run.config.training
     assert isinstance(task, LinearRegression)
-    pairs = task.but(separate=False)
-    batch = pairs.sample(training.val_size, generator(training.seed_eval, "validation", 0))
-    step = loss(descent(pairs, 1, looped=False, turning=False), batch)
+    batch = task.sample(training.val_size, generator(training.seed_eval, "validation", 0))
+    step = loss(descent(task, 1, looped=False, turning=False), batch)
     for logged in run.rows:
         yield row("validation loss", logged["val_loss"], step, at=logged["step"])

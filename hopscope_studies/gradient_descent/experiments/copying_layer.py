@@ -7,7 +7,7 @@ in closed form. What the first layer reads is measured over training, by attenti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -86,7 +86,7 @@ def derivatives(model: LinearSelfAttention, batch: Batch) -> dict[str, float]:
     return by_partner(jacobian[..., D_CODE:].square().sum((2, 4)).sqrt().mean(0).detach(), batch)
 
 
-READINGS = {"attention": attention, "derivative": derivatives}
+READINGS: dict[str, Callable[[Any, Batch], dict[str, float]]] = {"attention": attention, "derivative": derivatives}
 
 
 def by_partner(matrix: Float[Tensor, "reader read"], batch: Batch) -> dict[str, float]:
@@ -100,17 +100,19 @@ def by_partner(matrix: Float[Tensor, "reader read"], batch: Batch) -> dict[str, 
 @torch.no_grad()
 def ends(run: Run, size: int) -> dict[str, float]:
     """Half the squared errors on fresh sequences, and the distance of answers from descent's over their mean size."""
-    batch, pairs = (sequences(task, size) for task in (TASK, TASK.but(separate=False)))
-    one, two = (descent(pairs.task, steps, looped=False, turning=False) for steps in (1, 2))
-    alone = run.model(batch.inputs, replace={"blocks.0.hook_attn_out": torch.zeros(1)}, at=slice(-1, None))
+    task, model = TASK.but(separate=False), run.model
+    assert isinstance(model, LinearSelfAttention)
+    batch, pairs = sequences(TASK, size), sequences(task, size)
+    one, two = (descent(task, steps, looped=False, turning=False) for steps in (1, 2))
+    alone = model(batch.inputs, replace={"blocks.0.hook_attn_out": torch.zeros(1)}, at=slice(-1, None))
     theirs = answers(one, pairs.inputs)
     return {
-        "trained": loss(run.model, batch),
+        "trained": loss(model, batch),
         "second layer alone": float(TASK.loss(alone, batch.targets)),
         "one step": loss(one, pairs),
         "two steps": loss(two, pairs),
         "zero": float(TASK.loss(torch.zeros_like(batch.targets), batch.targets)),
-        "distance": float((answers(run.model, batch.inputs) - theirs).abs().mean() / theirs.abs().mean()),
+        "distance": float((answers(model, batch.inputs) - theirs).abs().mean() / theirs.abs().mean()),
     }
 
 
@@ -121,7 +123,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     softmax = table[table["first"] == "softmax"]
     read = softmax[softmax.step == softmax.groupby("run").step.transform("max")]
     yield from of_readings(softmax, partners(read), partners(softmax[softmax.step == 0]))
-    late = lateness(softmax, end.loc["softmax"])
+    late = lateness(softmax, DataFrame(end.loc["softmax"]))
     sentence = "The first layer reads partners before the loss falls (paper: its sensitivity rises, then performance)."
     what = "steps from reading partners to half of the loss's fall"
     yield Evidence(softmax, FIGURE).claim("reading_comes_first", sentence, late, what, above=0)
@@ -133,8 +135,7 @@ def of_losses(table: DataFrame, end: DataFrame) -> Iterator[Claim]:
     ends, ratio = end.loc["softmax"], end.trained / end["one step"]
     two = bound("loss over that of two steps", ends.trained / ends["two steps"], at_least=1.2)
     sentence = (
-        "A softmax layer and a linear layer reach the loss of one step of descent on pairs, and not of two (paper: the "
-        "curves coincide)."
+        "A softmax and a linear layer reach the loss of one step on pairs, not of two (paper: the curves coincide)."
     )
     what = "loss over that of one step"
     yield softmax.claim("reaches_one_step", sentence, ratio["softmax"], what, within=around(1.0, 0.05), also=[two])
