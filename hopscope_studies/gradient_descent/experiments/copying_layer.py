@@ -40,7 +40,7 @@ TRAININGS = {
     "cpu": FAST.but(steps=4000, val_size=1024, checkpoints="50"),
     "paper": Training(lr=1e-3, batch=2048, steps=50_000, weight_decay=0.0, clip=10.0, log_every=500, checkpoints="500"),
 }
-FIGURE = "5, figure 5"
+SECTION = "5"
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 SIZE = {"quick": 500, "cpu": 10_000, "paper": 10_000}  # fresh sequences of the losses at the end
 FEW = 16  # sequences on which readings are taken
@@ -126,12 +126,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     late = lateness(softmax, DataFrame(end.loc["softmax"]))
     sentence = "The first layer reads partners before the loss falls (paper: its sensitivity rises, then performance)."
     what = "steps from reading partners to half of the loss's fall"
-    yield Evidence(softmax, FIGURE).claim("reading_comes_first", sentence, late, what, above=0)
+    yield Evidence(softmax, SECTION).claim("reading_comes_first", sentence, late, what, above=0)
 
 
 def of_losses(table: DataFrame, end: DataFrame) -> Iterator[Claim]:
     """Trained models against descent on pairs, and without what the first layer writes."""
-    softmax, linear = (Evidence(table[table["first"] == first], FIGURE) for first in ("softmax", "linear"))
+    softmax, linear = (Evidence(table[table["first"] == first], SECTION) for first in ("softmax", "linear"))
     ends, ratio = end.loc["softmax"], end.trained / end["one step"]
     two = bound("loss over that of two steps", ends.trained / ends["two steps"], at_least=1.2)
     sentence = (
@@ -151,7 +151,7 @@ def of_losses(table: DataFrame, end: DataFrame) -> Iterator[Claim]:
 
 def of_readings(softmax: DataFrame, last: DataFrame, drawn: DataFrame) -> Iterator[Claim]:
     """What the first layer reads when trained, in the direction that it reads more, and as drawn."""
-    by = Evidence(softmax, FIGURE)
+    by = Evidence(softmax, SECTION)
     sentence = "In the first layer, y attends to its own x, or x to its own y, with at least 0.3 (uniform: 0.05)."
     yield by.claim("attends_to_partner", sentence, last.attention, "attention to the partner", at_least=0.3)
     sentence = "After the first layer, a token depends far more on its partner than on a token of another example."
