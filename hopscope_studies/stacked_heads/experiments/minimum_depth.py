@@ -183,8 +183,8 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     contrary = at_most(n - these, n, len(each) - these - others, len(each))
     return Evidence(each, "beyond", among=table).claim(
         "no_slack_is_hard",
-        "In models of exactly the minimum depth, chains that are as long as this depth allows are learnt by a smaller "
-        f"share of seeds than other chains ({counts}; {PRIOR_WORDS}).",
+        "In models of exactly the minimum depth, the longest chains that this depth allows are learnt completely in a "
+        f"smaller share of runs than shorter chains ({counts}; {PRIOR_WORDS}).",
         float(learnt[tight].mean() - learnt[~tight].mean()),
         also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
     )

@@ -45,10 +45,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 #: Choice, and two of its values: with the first, it was predicted, the first hop is learnt sooner than with the second.
 PREDICTED = {
-    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first", "nearest facts first than deepest first"),
-    "learnt_positions_are_sooner": ("positions", "learned", "input", "positions learnt beside the code than without"),
+    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first", "nearest facts first than with deepest"),
+    "learnt_positions_are_sooner": ("positions", "learned", "input", "a learnt position embedding than without"),
     "gpt2_is_sooner_than_early_layers": ("init", "gpt2", "early_layers", "GPT-2's initial weights than with ours"),
-    "small_base_is_sooner": ("base", 100.0, 10_000.0, "a base of 100 than with RoPE's of 10,000"),
+    "small_base_is_sooner": ("base", 100.0, 10_000.0, "a rotary base of 100 than with RoPE's 10,000"),
 }
 LAYERS = {2: 4, 3: 6}  # by D
 STEPS, ENDS_BELOW = 4000, 0.1
@@ -160,13 +160,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "base",
         10_000.0,
         100.0,
-        "With deepest facts first the last hop is learnt sooner with RoPE's base of 10,000 than with a base of 100",
+        "With deepest facts first the last hop is learnt sooner with RoPE's base, 10,000, than with a base of 100",
         whole(table, runs),
     )
     waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
     yield Evidence(table, "beyond (7.2)", source="paper").claim(
         "hops_in_order",
-        "Without a prior, hops are learnt in the order of the chain.",
+        "Without a prior, models learn their hops in the order of the chain, whatever is chosen for what the paper "
+        "leaves open.",
         waits,
         "number of steps from a hop to the next",
         n=len(waits),
