@@ -118,14 +118,12 @@ def even(table: DataFrame) -> Iterator[Claim]:
         (
             "adam_leaves_even",
             "even, Adam",
-            "With as many labels as pairs, all different in every sequence, a model trained with Adam learns the task "
-            "in every run.",
+            "With as many labels as pairs, all different in every sequence, Adam learns the task in every run.",
         ),
         (
             "repeats_leave_even",
             "repeats",
-            "With as many labels as pairs, a model trained with plain SGD learns the task in every run if labels may "
-            "repeat in a sequence.",
+            "With as many labels as pairs, plain SGD learns the task in every run if labels may repeat in a sequence.",
         ),
     ):
         times = learnt(table, condition)
@@ -145,8 +143,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_change",
-        "With more labels (L) than pairs, the loss of a three-parameter model of the induction circuit (nested logits) "
-        "falls below a tenth of ln L between steps 100 and 250.",
+        "With more labels (L) than pairs, the loss of a three-parameter model of the circuit (nested logits) falls "
+        "below a tenth of ln L between steps 100 and 250.",
         more,
         "first step with a loss below a tenth of ln L",
         within=between(100, 250),
@@ -154,8 +152,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     flat = course_of(rows, 8)
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_wait",
-        "With as many labels as pairs (L = N), the loss of a three-parameter model of the induction circuit (nested "
-        "logits) stays at ln N for a thousand steps, because the initial slope, 1/N − 1/L, is 0.",
+        "With as many labels as pairs (L = N), the loss of a three-parameter model of the circuit (nested logits) "
+        "stays at ln N for a thousand steps, because the initial slope, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
         above=0.99,
@@ -173,8 +171,8 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     measures = values(table, BY_HAND, "final")
     yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
-        "Control: in a model with hand-set weights, which classifies new classes correctly, the measured attention "
-        "weights of the induction circuit are 1, and every answer is a label of the context.",
+        "Control: in a model with hand-set weights, which classifies new classes correctly, the circuit's attention "
+        "weights are 1, and every answer is a label of the context.",
         hand.value,
         "accuracy on new classes",
         also=[bound("progress measure", measures.value, at_least=0.99)],

@@ -114,7 +114,7 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "3", source="paper").claim(
         "loss_recovered",
         "A sparse autoencoder of one layer of a language model recovers more than 80 % of what the layer's attention "
-        "outputs lower the loss by (judged by the lower end of the 95 % interval).",
+        "outputs lower the loss by.",
         of(table, "recovered", "features", "low"),
         "lower end of the loss recovered",
         number=of(table, "recovered", "features").mean(),
@@ -144,8 +144,8 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     ):
         yield Evidence(table, "control (ours)").claim(
             id,
-            "If an autoencoder's reconstruction replaces a layer's attention outputs, a language model's loss is lower "
-            f"than with {words} (judged by the lower end of the 95 % interval).",
+            "With an autoencoder's reconstruction of a layer's attention outputs, the loss is lower than with "
+            f"{words}.",
             of(table, "beyond", name, "low"),
             "lower end of nats per token",
             above=0,
@@ -184,7 +184,7 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     yield evidence.claim(
         "the_kinds_differ",
         "After a prefix of one matching token, short-prefix induction heads have a larger share of their full "
-        "induction score than long-prefix induction heads do (judged by the lower end of the 95 % interval).",
+        "induction score than long-prefix induction heads do.",
         of(table, "differ", "differ", "low"),
         "lower end of the difference",
         above=0,
@@ -232,7 +232,7 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
         yield evidence.claim(
             id,
             f"Ablating the {kind}-prefix induction heads with the highest scores {words} than ablating any of ten "
-            "random sets of as many other heads does (judged by the lower end of the 95 % interval).",
+            "random sets of as many other heads does.",
             of(table, "beyond", kind, "low", other=p),
             "lower end of nats",
             above=0,
@@ -240,8 +240,7 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
     yield evidence.claim(
         "long_ones_gain_with_length",
         "From prefixes of one matching token to prefixes of nine, the share of the prefix's gain that is lost without "
-        "long-prefix induction heads rises more than the share lost without short-prefix ones (judged by the lower end "
-        "of the 95 % interval).",
+        "long-prefix induction heads rises more than the share lost without short-prefix ones.",
         of(table, "differ", "interaction", "low"),
         "lower end of the difference of parts",
         above=0,

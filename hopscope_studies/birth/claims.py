@@ -44,7 +44,7 @@ def about_depth(told: Quantities) -> Iterator[Claim]:
     """One layer fails, two succeed."""
     yield told.claim(
         "one_layer_fails",
-        "A transformer of one layer predicts about 55 % of the outputs that can be looked up in the context.",
+        "A transformer of one layer predicts about 55 % of the outputs that are in the context.",
         told.of("1 layer", "report"),
         "accuracy",
         ("1 layer",),
@@ -53,7 +53,7 @@ def about_depth(told: Quantities) -> Iterator[Claim]:
     )
     yield told.claim(
         "two_layers_succeed",
-        "A transformer of two layers predicts about 99 % of the outputs that can be looked up in the context.",
+        "A transformer of two layers predicts about 99 % of the outputs that are in the context.",
         told.of("2 layers", "report"),
         "accuracy",
         ("2 layers",),
@@ -63,7 +63,7 @@ def about_depth(told: Quantities) -> Iterator[Claim]:
     yield told.claim(
         "basic_model_succeeds",
         "The paper's basic model, in which three matrices are trained and random embeddings are frozen, predicts "
-        "nearly all outputs that can be looked up in the context.",
+        "nearly all outputs that are in the context.",
         told.of("basic", "accuracy"),
         "accuracy",
         ("basic",),
@@ -117,8 +117,7 @@ def about_published(told: Quantities) -> Iterator[Claim]:
         ),
         (
             "second_layer_first",
-            "Of an induction head's associative memories, both of layer 2 (W_O² and W_K²) form before that of layer 1 "
-            "(W_K¹).",
+            "Both associative memories of layer 2 (W_O² and W_K²) form before that of layer 1 (W_K¹).",
             (o2 < k1) & (k2 < k1),
         ),
     ):
@@ -178,8 +177,8 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
             "W_O2",
             HALF,
             first,
-            "The first matrix to be trained in stages, W_O², reaches a recall of 0.5 in fewer steps together with the "
-            "other two than alone.",
+            "The first matrix of the stages, W_O², reaches a recall of 0.5 in fewer steps together with the other two "
+            "than alone.",
         ),
     ):
         joint = reached(told, "basic", quantity, level)
@@ -202,7 +201,7 @@ def about_steps(told: Quantities) -> Iterator[Claim]:
         recalled, accuracy = [told.of(model, memory) for memory in TRAINED], told.of(model, "accuracy")
         yield told.claim(
             name,
-            "One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn is enough for an induction "
+            "One gradient step on the population loss for each of W_O², W_K², W_K¹ in turn suffices for an induction "
             f"head {words}.",
             DataFrame(recalled).min(),
             "recall of the three memories",

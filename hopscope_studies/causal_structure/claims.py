@@ -73,8 +73,7 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
     attention, first = told.of("adamw", "layer 0"), told.of("adamw", "layer 0 first")
     yield told.claim(
         "adamw_does_not",
-        "In models trained with AdamW on the same trees as with SGD, children do not attend to their parents in layer "
-        "0.",
+        "In models trained with AdamW on the same trees, children do not attend to their parents in layer 0.",
         attention,
         "mean attention on parents",
         ("adamw",),

@@ -55,8 +55,8 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
     yield Evidence(solved, "appendix E", among=table).claim(
         "paths_suffice_by_hand",
         "In at least nine in ten models that solve their task, the paths found suffice if all attention patterns are "
-        f"set by hand, as in the paper's test: ideal on these paths, uninformative elsewhere (so in {len(circuits)} of "
-        f"{len(solved)} models).",
+        "set by hand, as in the paper's test: ideal on these paths, uninformative elsewhere (this holds in "
+        f"{len(circuits)} of {len(solved)} models).",
         solved.wiring != "",
         "models whose paths suffice",
         at_least=0.9,
@@ -88,8 +88,8 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     pairs = pairs_of_seeds(circuits)
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
-        f"Two models that differ only in their seed mostly have circuits of the same class ({sum(pairs)} of "
-        f"{len(pairs)} pairs).",
+        f"Models that differ only in their seed mostly have circuits of one class ({sum(pairs)} of {len(pairs)} "
+        "pairs).",
         pairs,
         "pairs of one class",
         above=0.5,
@@ -108,8 +108,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(circuits, "8.2 (ii)", among=table).claim(
         "heads_to_spare",
-        "Most circuits in the census use more heads than the fewest that would suffice for the task, as the paper's "
-        "circuits do.",
+        "Most circuits in the census use more heads than the fewest that would suffice, as the paper's circuits do.",
         circuits.heads > circuits.fewest,
         "circuits with more heads",
         above=0.5,
@@ -134,8 +133,7 @@ def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
     found = explained_by(factor, circuits)
     return Evidence(circuits, "beyond (8)", among=table).claim(
         f"{factor}_decides",
-        "Among models that are alike in all else, the class of the circuit found for two hops depends on the "
-        f"{FACTORS[factor]}.",
+        f"Among models otherwise alike, the class of the circuit for two hops depends on the {FACTORS[factor]}.",
         found.share if found else float("nan"),
         also=[significant("the share explained, adjusted for chance, > 0", found.chance, found.contrary)]
         if found

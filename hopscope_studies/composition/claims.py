@@ -145,8 +145,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
     yield Evidence(small, "code, run.sh").claim(
         "small_pools_are_memorised",
-        f"Trained on {pools.pool.min()} different segments, models memorise these and fail to copy out of "
-        "distribution.",
+        f"Trained on {pools.pool.min()} different segments, models memorise these and do not copy others.",
         small.ood_error,
         "final error out of distribution",
         above=FAILS,

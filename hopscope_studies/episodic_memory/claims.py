@@ -28,7 +28,7 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
     yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
-        "Control: in the simulation of CMR, a model of human recall, with β_rec = 1 and γ = 0 the probability of "
+        "Control: in the simulation of the CMR model of human recall, with β_rec = 1 and γ = 0 the probability of "
         "recall at lag d is proportional to (1 − β_enc)^(d−1).",
         checked.furthest,
         "greatest distance of a share",
@@ -38,7 +38,7 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     shares = pandas.concat([chance["even near"], chance["exponential near"]])
     yield Evidence(chance, "control").claim(
         "random_curves_are_near",
-        "Control: by the paper's criterion, a few per cent of random attention curves resemble CMR, a model of human "
+        "Control: by the paper's criterion, a few per cent of random attention curves resemble the CMR model of human "
         "recall (on the authors' grid 2 to 6 %).",
         shares,
         f"share of random curves at a distance below {NEAR}",
@@ -64,8 +64,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     liked = best.like_recall.astype(float)
     yield Evidence(best, CMR, source="paper", among=ends).claim(
         "copying_heads_recall",
-        f"Every head that copies (attention above {COPIES:g} at lag +1) attends by lag as CMR, a model of human "
-        "recall, recalls, by the paper's criterion and by our stricter one (paper: induction heads do).",
+        f"Every head that copies (attention above {COPIES:g} at lag +1) attends by lag like the CMR model of human "
+        "recall, by the paper's criterion and by our stricter one (paper: induction heads do).",
         best.distance,
         "CMR distance",
         below=NEAR,
@@ -83,8 +83,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
     yield Evidence(others, CMR, among=ends).claim(
         "other_heads_do_not",
-        "Heads that do not copy attend by lag as CMR, a model of human recall, recalls no more often than random "
-        "curves do (by the paper's criterion).",
+        "Heads that do not copy attend by lag like the CMR model of human recall no more often than random curves do "
+        "(by the paper's criterion).",
         others.near.astype(float),
         "heads that are CMR-like",
         n=len(others),
@@ -101,7 +101,7 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
     change = (best.set_index(keys).distance - starts).dropna()
     return Evidence(best, CMR, among=ends).claim(
         "distance_falls",
-        "The distance of every copying head's attention by lag from CMR, a model of human recall, falls in training "
+        "The distance of every copying head's attention by lag from the CMR model of human recall falls in training "
         "(paper: it falls in Pythia, too).",
         change,
         "change of the CMR distance",
@@ -157,8 +157,8 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
         (
             "contiguity_needs_the_heads",
             "all",
-            "With all copying heads ablated, models no longer recall a list in order (paper: serial recall needs "
-            "induction heads).",
+            "With all copying heads ablated, models no longer recall a list in order (paper: this needs induction "
+            "heads).",
             True,
         ),
         (

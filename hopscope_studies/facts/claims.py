@@ -134,8 +134,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(middle, PHASES).claim(
         "answers_from_relation",
-        "In the hallucination phase the model gives every answer a the probability p(a | r) that it has given the "
-        "relation r.",
+        "In the hallucination phase the model gives every answer a its probability given the relation, p(a | r).",
         middle["from_relation"],
         "mean KL(p(a | r) ‖ model) in the phase (nats)",
         number="mean",
@@ -234,8 +233,8 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     changes = [change for need in needs for change in need.diff().dropna()]
     yield Evidence(cells, CAPACITY, source="").claim(
         "mlp_replaces_heads",
-        "Parameters of the MLP replace parameters of attention: the wider the MLP, the fewer attention needs for the "
-        "same facts.",
+        "Parameters of the MLP can replace parameters of attention: the wider the MLP, the fewer parameters attention "
+        "needs to recall the same facts.",
         [need.iloc[-1] / need.iloc[0] for need in needs],
         "ratio of attention's parameters with the widest MLP to those without",
         n=seeds,
@@ -260,8 +259,8 @@ def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
     margin = student(len(each) - 1) * each.std() / len(each) ** 0.5 if len(each) > 1 else math.nan
     return Evidence(cells, CAPACITY).claim(
         "mlp_adds_recall",
-        "Where attention alone is too small, the widest MLP adds to recall (95 % interval of the mean: "
-        f"{each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
+        "If attention alone is too small to recall all facts, adding the widest MLP raises recall (95 % interval of "
+        f"the mean gain: {each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
         each,
         "recall added",
         n=len(each),

@@ -38,8 +38,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     every = of(rows, "found", labels="every rule")
     yield Evidence(every, "2").claim(
         "every_rule_tried_is_exact",
-        "Eight examples leave only one rule of the grammar possible: a scripted proposer that tries every rule finds "
-        "the right one.",
+        "Eight examples leave only one rule possible: a scripted proposer that tries every rule finds the right one.",
         every.value,
         "share of rules that are found",
         at_least=1.0,
@@ -124,8 +123,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     guesses = guesses[guesses.measure.isin(["raw", "task"])]
     yield Evidence(guesses, "3").claim(
         "guessing_scores_chance",
-        "Control: a scripted model that answers by a random rule of the grammar has, on average, the mean score of all "
-        "rules.",
+        "Control: a scripted model that answers by a random rule has, on average, the mean score of all rules.",
         as_foretold(guesses),
         "means within four standard errors of the mean over all rules",
         of="share of",
@@ -155,8 +153,7 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     code, (plain, how) = form[form.layout == "code"], plainly(form)
     yield Evidence(form, "3").claim(
         "form_of_lists",
-        f"When it is to complete an equation, {names} mostly answers with a list and nothing else; {how} it mostly "
-        "does not.",
+        f"Asked to complete an equation, {names} mostly answers with a list alone; asked {how}, it mostly does not.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),

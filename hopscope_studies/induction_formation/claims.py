@@ -98,8 +98,7 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(alone, "3").claim(
         "the_best_alone_is_less",
-        "With only its best induction head, the model is right less often than with all heads (paper: .980 against "
-        ".99999).",
+        "With only its best head, the model is right less often than with all heads (paper: .980 against .99999).",
         whole[best.index] - best if len(best) else [],
         "accuracy lost",
         above=0,
@@ -137,8 +136,7 @@ def parts(table: DataFrame) -> Iterator[Claim]:
     serves, nothing, others, new = map(of, names)
     yield Evidence(serves, "3").claim(
         "layer_0_serves_patterns",
-        "If layer 0's output is removed but layer 1 keeps its attention patterns, answers stay right (paper: accuracy "
-        ".99986).",
+        "If layer 0's output is removed but layer 1 keeps its attention patterns, answers stay right (paper: .99986).",
         serves.value,
         "accuracy",
         at_least=0.98,
@@ -177,8 +175,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     strong = values(table, BY_HAND, "strength")
     yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
-        "Control: an induction circuit with hand-set weights answers everything correctly, and its head attends to the "
-        "right label alone.",
+        "Control: an induction circuit with hand-set weights is always right, and attends to the right label alone.",
         hand.value,
         "accuracy",
         also=[bound("strength", strong.value, at_least=0.999)],

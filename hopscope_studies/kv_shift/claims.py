@@ -24,7 +24,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     hops = table[table.kind == "hop"]
     yield from depth_claims(hops[(hops.part == "letters") & (hops.k > 0)], "letters", "k-hop induction")
     yield from depth_claims(
-        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention with a prior)"
+        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention has a previous-token prior)"
     )
     yield Evidence(induction, "control").claim(
         "untrained_knows_nothing",
@@ -83,8 +83,7 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(one, "control", among=ends).claim(
         "keys_unshifted_it_guesses",
-        "Control: a one-layer model of KV shifting attention that solves induction only guesses if its keys and values "
-        "are no longer shifted.",
+        "Control: a one-layer model of KV shifting attention that solves induction only guesses without the shift.",
         one.unshifted,
         "accuracy unshifted",
         below=0.5,
@@ -143,15 +142,14 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     yield Evidence(kv, "ours, after appendix H", source="the paper of the problem", among=hops).claim(
         f"{name}_reach_the_least_depth",
         f"On {task}, models of KV shifting attention learn every hop that theory allows them: one hop with one layer, "
-        "and three with two.",
+        "and three hops with two.",
         kv.share,
         "final loss as a share of a guess's",
         below=LEARNT,
     )
     yield Evidence(beyond, "ours", source="the paper of the problem", among=hops).claim(
         f"{name}_go_no_further",
-        f"On {task}, no model of KV shifting attention or of plain attention learns a hop that, in theory, needs more "
-        "layers than it has.",
+        f"On {task}, no model of either kind of attention learns a hop that, in theory, needs more layers.",
         beyond.share,
         "final loss as a share of a guess's",
         above=LEARNT,

@@ -85,8 +85,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     one, three = (told.of(NGRAM, f"{order}-gram legal") for order in (1, 3))
     yield told.claim(
         "longer_contexts_are_legal",
-        "A 3-gram model counted in the context predicts a symbol that the automaton allows more often than a 1-gram "
-        "model does.",
+        "A 3-gram model counted in the context predicts an allowed symbol more often than a 1-gram model does.",
         three - one,
         "share of legal symbols, 3-gram less 1-gram",
         (NGRAM,),
@@ -105,8 +104,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     course = told.course(PLAIN, "course distance")
     yield told.claim(
         "untrained_knows_nothing",
-        "Control: before training a model is about as far from the automaton's next-symbol distribution as a uniform "
-        "guess.",
+        "Control: before training a model is as far from the automaton's next-symbol distribution as a uniform guess.",
         course[course.step == 0].groupby("seed").value.last(),
         "distance",
         (PLAIN,),

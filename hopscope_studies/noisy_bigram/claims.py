@@ -69,8 +69,8 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
         yield Evidence(rows, TALK).claim(
             id,
-            f"{name} layers learn the association of a trigger with a noise token from {what} samples, where N is the "
-            f"number of different tokens (contexts of {rows.length.iloc[0]:.0f} tokens).",
+            f"{name} layers learn the association of a trigger with a noise token from {what} samples, for N different "
+            f"tokens (in contexts of {rows.length.iloc[0]:.0f} tokens).",
             known,
             "power of N",
             n=len(known),

@@ -64,8 +64,7 @@ def named_claim(table: DataFrame) -> Claim:
     said = of(table, "together", "non-target")
     return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
-        "On two-hop questions, on which only output head `end` was trained, output head `middle` names the middle of "
-        "the chain.",
+        "On two-hop questions, on which only output head `end` was trained, head `middle` names the chain's middle.",
         said.value,
         "share in which it names the middle",
         at_least=0.5,
@@ -85,9 +84,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     apart = of(table, "alone", "probe among middles")
     yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
-        "On two-hop questions, on which only output head `end` was trained, output head `middle` prefers the right "
-        "chain's middle more often than a head does that is fitted afterwards to a trunk trained with head `end` "
-        "alone.",
+        "On two-hop questions, on which only output head `end` was trained, head `middle` prefers the right chain's "
+        "middle more often than a head that is fitted afterwards to a trunk trained with head `end` alone.",
         beside,
         "difference of shares",
         above=FAR,
@@ -97,9 +95,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     over = (said - by_seed(table, "unrelated", "non-target among middles")).dropna()
     yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
-        "On two-hop questions, on which only output head `end` was trained, output head `middle` prefers the right "
-        "chain's middle more often than a head does that was trained together with head `end`, but on sequences of "
-        "other tokens.",
+        "On two-hop questions, on which only output head `end` was trained, head `middle` prefers the right chain's "
+        "middle more often than a head trained together with head `end`, but on sequences of other tokens.",
         over,
         "difference of shares",
         above=FAR,
@@ -124,8 +121,7 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(of(table, "together", "end, middle's directions cut"), "ours", among=table).claim(
         "cutting_what_it_reads_harms",
         "If the eight directions that output head `middle` reads most strongly are removed from the query's residual "
-        "stream before the last layer, output head `end` loses more accuracy than if eight random directions are "
-        "removed.",
+        "stream before the last layer, head `end` loses more accuracy than if eight random directions are.",
         (random - cut).dropna(),
         "accuracy lost beyond that",
         above=0.05,
@@ -161,9 +157,8 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     follows = of(table, "by hand", "end follows the exchanged middle")
     yield Evidence(hand, "control", among=table).claim(
         "by_hand",
-        "Control: in a model with hand-set weights that reserves dimensions for a chain's middle, output head `middle` "
-        "names it in every two-hop question, and whenever it is exchanged for another chain's, head `end` names that "
-        "chain's end.",
+        "Control: in a model with hand-set weights and dimensions reserved for a chain's middle, output head `middle` "
+        "names it in every two-hop question, and if it is exchanged for another chain's, head `end` follows.",
         hand.value,
         "share in which it names the middle",
         at_least=0.999,

@@ -69,8 +69,7 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
     """Where the gap begins, and what earlier layers answer."""
     yield Evidence(table, "3").claim(
         "alike_in_the_first_third",
-        "Answers decoded after the first third of the layers do not depend on whether the labels shown are true "
-        "(judged by the upper end of the 95 % interval of the difference in accuracy).",
+        "Answers decoded in the first third of the layers do not depend on whether the labels shown are true.",
         of(table, "first third", column="high"),
         "upper end of the gap",
         below=ALIKE,
@@ -151,7 +150,7 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     ):
         yield Evidence(table, "4").claim(
             id,
-            "Ablating the five false induction heads narrows the gap in accuracy between true and permuted labels more "
+            "Ablating the five false induction heads narrows the accuracy gap between true and permuted labels more "
             f"than ablating any of {rivals} does.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
@@ -160,9 +159,9 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
     yield Evidence(table, "4").claim(
         "more_than_random_on_average",
-        "Ablating the five false induction heads narrows the gap in accuracy between true and permuted labels more "
-        "than ablating five random heads does on average, from all layers or from the same layers (paper, GPT-J: by "
-        "39.0 % against 4.0 %).",
+        "Ablating the five false induction heads narrows the accuracy gap between true and permuted labels more than "
+        "ablating five random heads does on average, from all layers or from the same layers (paper, GPT-J: by 39.0 % "
+        "against 4.0 %).",
         means[0],
         "lower end of what is taken of the gap above the mean of random sets",
         above=0,
@@ -174,8 +173,8 @@ def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     """How much of the gap the heads carry, what silencing costs, and what late attention does."""
     yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
-        "Ablating the five false induction heads closes at least as large a share of the gap in accuracy between true "
-        "and permuted labels as ablating five heads of GPT-J does, 39.0 %.",
+        "Ablating the five false induction heads closes at least as large a share of the accuracy gap between true and "
+        "permuted labels as ablating five heads of GPT-J does, 39.0 %.",
         of(table, "share"),
         "share of the gap",
         at_least=GPT_J,

@@ -24,16 +24,16 @@ CHANGES = (
         "perfect",
         "all of these",
         5.0,
-        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at least five times as "
-        "high",
+        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at least five times that "
+        "of the unchanged model",
     ),
     (
         "louder_heads_help",
         "louder",
         "the heads",
         2.0,
-        "With the outputs of its circuit's heads scaled up, {model}'s one-hop logit difference is at least twice as "
-        "high",
+        "With the outputs of its circuit's heads scaled up, {model}'s one-hop logit difference is at least twice that "
+        "of the unchanged model",
     ),
     (
         "quieter_opponents_help",
@@ -41,7 +41,7 @@ CHANGES = (
         "the heads",
         1.5,
         "With the outputs of the five heads that most work against the answer scaled down, {model}'s one-hop logit "
-        "difference is at least 1.5 times as high",
+        "difference is at least 1.5 times that of the unchanged model",
     ),
 )
 
@@ -64,7 +64,8 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "the_question_moves_the_answer",
-        f"{names(table)} answers one hop: the right answer's logit is above that of the paired question's answer.",
+        f"{names(table)} answers one hop: the right answer's logit is above that of the answer to a paired question, "
+        "which asks about another chain of the same facts.",
         of(table, "answers", "metric", "low"),
         "lower end (nats)",
         above=0,
@@ -90,7 +91,7 @@ def about_losing_it(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "it_is_lost_without_them",
-        f"Without the heads and MLPs of its one-hop circuit, {names(table)} loses at least 0.8 of its one-hop logit "
+        f"Without its one-hop circuit's heads and MLPs, {names(table)} loses at least 0.8 of its one-hop logit "
         "difference.",
         of(table, "lost", "nodes"),
         "share lost",

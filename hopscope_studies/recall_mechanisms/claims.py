@@ -64,8 +64,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     )  # fmt: skip
     yield evidence.claim(
         "they_write_the_subject_more_than_the_answer",
-        "What topic heads (the ten that write the subject at the last token) write lies more in the subject's "
-        "direction than in the answer's, with both directions fitted jointly.",
+        "What topic heads write at the last token lies more in the subject's direction than in the answer's, with both "
+        "directions fitted jointly.",
         of(table, "apart: heads", "subject over answer", "low"),
         "lower end of what is written along the subject beyond what is along the answer",
         above=0,
@@ -73,8 +73,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     above = [of(table, "topic: looks", "topic", "low") - beside(table, "topic: looks", name) for name in CONTROLS]
     yield evidence.claim(
         "topic_heads_look_at_the_subject",
-        "Topic heads (the ten that write the subject at the last token) attend to the subject more than any of ten "
-        "random sets of heads, and of ten sets of heads of the same layers.",
+        "Topic heads (the ten that write the subject) attend to the subject more than any of ten random sets of heads, "
+        "and of ten sets of heads of the same layers.",
         above[0],
         "lower end of attention above that of random heads",
         above=0,
@@ -83,8 +83,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     chosen = table[(table.kind == "chosen") & (table.name == "topic")].groupby("run").step.median()
     yield evidence.claim(
         "the_topic_comes_first",
-        "The median layer of the topic heads (the ten that write the subject at the last token) is no later than that "
-        "of the MLP that adds most to the answer.",
+        "The median layer of the topic heads (the ten that write the subject) is no later than that of the MLP that "
+        "adds most to the answer.",
         of(table, "function", "layer") - chosen,
         "number of layers in between",
         at_least=0,

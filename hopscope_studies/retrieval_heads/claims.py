@@ -36,8 +36,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     """How many retrieval heads there are."""
     for id, way, words in (
-        ("fewer_than_one_in_twenty", "forced", "with the answer given token by token"),
-        ("fewer_where_it_writes_itself", "free", "measured on the needles that it finds by itself"),
+        ("fewer_than_one_in_twenty", "forced", "with the answer teacher-forced"),
+        ("fewer_where_it_writes_itself", "free", "judged on needles that it finds when it writes the answer itself"),
     ):
         share = of(table, f"sparsity {way}", "share")
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
@@ -94,8 +94,7 @@ def about_firing(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "3.2", source="paper")
     yield evidence.claim(
         "some_are_always_on",
-        "Some retrieval heads are always active: they retrieve a token of the needle in more than 95 % of the "
-        "questions.",
+        "Some retrieval heads are always active: they retrieve a token of the needle in over 95 % of the questions.",
         (of(active, "active") > ALWAYS).groupby(level=0).sum(),
         "number of heads",
         at_least=1,
@@ -202,8 +201,7 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "the_top_are_induction_heads",
-        "At least half of the eight heads with the highest retrieval scores are among the eight with the highest "
-        "induction scores.",
+        "At least half of the eight heads of highest retrieval score are among the eight of highest induction score.",
         of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
         "share of the eight highest heads",
         at_least=0.5,

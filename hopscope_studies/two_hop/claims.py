@@ -131,8 +131,8 @@ def plateau(table: DataFrame) -> Claim:
     stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
     return Evidence(rows, "3", among=table).claim(
         "plateau_among_ends",
-        "Asked for the chain's end alone, models stay near ln 5, the loss of a guess among the chains' ends, for "
-        f"{LONG} steps.",
+        f"Asked for the end alone, models stay near ln 5, the loss of a guess among the chains' ends, for {LONG} "
+        "steps.",
         stays,
         "longest stretch there, in steps",
         at_least=LONG,

@@ -79,7 +79,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "ours").claim(
         "rows_run_again",
         f"On fresh sequences every model on the board has the losses of its report, to within {CLOSE}, and as many "
-        "learnt hops.",
+        "hops.",
         table.off,
         "difference of any hop's loss",
         at_most=CLOSE,

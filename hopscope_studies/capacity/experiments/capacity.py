@@ -119,9 +119,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield of.claim("algorithm_within", sentence, kept, "accuracy of a learnt hop", at_least=0.8, of="median")
     of = Evidence(beyond, SOURCE, among=table)
-    sentence = "No hop is learnt that is too far for the model's layers by the theory of information flow."
+    sentence = "No hop is learnt that, by the theory of information flow, needs more layers than the model has."
     yield of.claim("nothing_beyond", sentence, beyond.loss, "loss", at_least=LEARNT)
-    sentence = "Hops too far for the model's layers have the loss of answering with the mean of that step's symbols."
+    sentence = (
+        "Hops that need more layers than the model has end at the loss of answering with the mean of all symbols of "
+        "the right step."
+    )
     yield of.claim("guess_beyond", sentence, beyond.loss, "loss", within=around(GUESS, 0.05), of="median")
     yield from of_what_is_reachable(table)
 
@@ -132,14 +135,15 @@ def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
     learns, by, unlike = (beside(table, value) for value in ("learns", "by", "three_chains"))
     learns = learns.astype(float)
     fewer = (learns[False] - learns[True]).groupby(["layers", "hops", "seed"]).mean()
-    sentence = "If hops too far for the model's layers are asked as well, fewer of the other hops are learnt."
+    asked = "If training also asks for hops that need more layers than the model has"
+    sentence = f"{asked}, fewer of the other hops are learnt."
     yield of.claim("fewer", sentence, fewer, "difference of the shares learnt", at_least=0.2, of="mean")
-    sentence = "If hops too far for the model's layers are asked as well, the other hops are learnt later."
+    sentence = f"{asked}, the other hops are learnt later."
     yield of.claim("later", sentence, by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
     both = learns.min(axis=1) == 1
     sentence = (
-        "On sequences of three chains, models answer less accurately if training, on four, also asked for hops too far "
-        "for their layers (counting only hops that are learnt in both cases)."
+        "On sequences of three chains, models answer less accurately if training, on four, also asked for hops that "
+        "need more layers than they have (judged on hops that are learnt in both cases)."
     )
     lost = (unlike[False] - unlike[True])[both]
     yield of.claim("worse_elsewhere", sentence, lost, "difference of accuracies", above=0.05, of="median")

@@ -208,8 +208,7 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
         "Control: in a model with hand-set weights only the copying head and the head that it reads from share a "
-        "subspace; without the copying head no answer is right, and without the other head of its layer every answer "
-        "is.",
+        "subspace; without the copying head no answer is right, and without the other head of its layer all are.",
         of(hand, "overlap", "induction on previous"),
         "overlap",
         above=0.99,

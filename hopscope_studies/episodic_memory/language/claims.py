@@ -45,7 +45,7 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, CMR, source="paper").claim(
         "induction_heads_recall",
         "The eight heads with the highest induction scores on one half of the sequences attend by lag on the other "
-        "half as CMR, a model of human recall, recalls, and prefer lag +1 (the paper reports this of induction heads).",
+        "half like the CMR model of human recall, and prefer lag +1 (the paper reports this of induction heads).",
         of_chosen(table, "distance", "high"),
         "upper end of the CMR distance",
         below=NEAR,
@@ -57,8 +57,7 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     ):
         yield Evidence(table, "control").claim(
             id,
-            "More heads attend by lag as CMR, a model of human recall, recalls (by our stricter criterion) than "
-            f"{words} (judged by the lower end of the 95 % interval).",
+            f"More heads attend by lag like the CMR model of human recall (by our stricter criterion) than {words}.",
             of(table, "share like recall: all heads", f"beyond {control}", "low"),
             "lower end of the difference of shares",
             above=0,
@@ -66,8 +65,8 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     quiet = "share near: heads that do not copy"
     yield Evidence(table, CMR).claim(
         "others_are_at_the_floor",
-        f"Heads that do not copy (attention at lag +1 below {COPIES:g}) attend by lag as CMR, a model of human recall, "
-        "recalls no more often than they would with their lags shuffled (by the paper's criterion).",
+        f"Heads that do not copy (attention at lag +1 below {COPIES:g}) attend by lag like the CMR model of human "
+        "recall no more often than they would with their lags shuffled (by the paper's criterion).",
         of(table, quiet, "beyond shuffled", "low"),
         "lower end of the difference of shares",
         at_most=0,
@@ -81,7 +80,7 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     low = of(table, "ranks", "matching", "low")
     yield evidence.claim(
         "ranks_with_matching",
-        "The higher a head's induction score, the nearer its attention by lag is to CMR, a model of human recall: the "
+        "The higher a head's induction score, the nearer its attention by lag is to the CMR model of human recall: the "
         "rank correlation is above 0 and above that with lags shuffled.",
         low,
         "lower end of the rank correlation",
@@ -91,14 +90,14 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     yield evidence.claim(
         "ranks_among_others",
         f"Even among heads with an induction score below {COPIES:g}, the attention by lag of those with higher scores "
-        "is nearer to CMR, a model of human recall.",
+        "is nearer to the CMR model of human recall.",
         of(table, "ranks", "matching: heads that do not copy", "low"),
         "lower end of the rank correlation",
         above=0,
     )
     yield evidence.claim(
         "ranks_again",
-        "Distances from CMR, a model of human recall, put the heads in much the same order on both halves of the "
+        "Distances from the CMR model of human recall put the heads in much the same order on both halves of the "
         "sequences (rank correlation).",
         of(table, "ranks", "both halves", "low"),
         "lower end of the rank correlation",
@@ -137,7 +136,7 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     far, near = of_chosen(table, "distance").median(), of(toys, "distance")
     yield Evidence(pandas.concat([table, toys]), "beside the toy models").claim(
         "nearer_in_the_toy",
-        "The attention by lag of the toy models' copying heads is nearer to CMR, a model of human recall, than that of "
+        "The attention by lag of the toy models' copying heads is nearer to the CMR model of human recall than that of "
         "the language model's eight heads with the highest induction scores.",
         near.median() - far,
         "difference of the medians",
@@ -170,12 +169,12 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     for id, control, name, words in (
         ("contiguity_needs_the_heads", "random", "matching", "Ablating the eight heads with the highest induction "
          "scores leaves less of the tendency to recall a list in order (contiguity) than ablating any of ten random "
-         "sets of eight heads."),
+         "sets."),
         ("more_than_the_same_layers", "same layers", "matching", "Ablating the eight heads with the highest induction "
          "scores leaves less of the tendency to recall a list in order (contiguity) than ablating any of ten sets of "
          "eight heads of the same layers."),
         ("contiguity_needs_heads_like_recall", "random", "recall", "Ablating the eight heads whose attention by lag is "
-         "nearest to CMR, a model of human recall, leaves less of the tendency to recall a list in order (contiguity) "
+         "nearest to the CMR model of human recall leaves less of the tendency to recall a list in order (contiguity) "
          "than ablating any of ten random sets (paper: so it is for the in-context learning score)."),
     ):  # fmt: skip
         yield evidence.claim(
@@ -201,16 +200,15 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     shares = pandas.concat([of(language, "chance", name) for name in ("even near", "exponential near")])
     yield Evidence(language, "control").claim(
         "random_curves_are_near",
-        "Control: by the paper's criterion, a few per cent of random attention curves resemble CMR, a model of human "
-        "recall.",
+        "Control: by the paper's criterion, a few per cent of random curves resemble the CMR model of human recall.",
         shares,
         "share of random curves",
         within=between(0.01, 0.1),
     )
     yield Evidence(hand, CONTROL).claim(
         "by_hand",
-        "Control: in a model with hand-set weights the copying head attends by lag exactly as CMR, a model of human "
-        "recall, recalls, and without this head all items are recalled equally often.",
+        "Control: in a model with hand-set weights the copying head attends by lag exactly like the CMR model of human "
+        "recall, and without this head all items are recalled equally often.",
         of_chosen(hand, "distance", "high"),
         "upper end of the CMR distance",
         below=0.02,
@@ -221,8 +219,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(idle, CONTROL).claim(
         "untrained_heads_do_not",
-        "Control: at initial weights hardly any head attends by lag as CMR, a model of human recall, recalls (by our "
-        "stricter criterion; judged by the upper end of the 95 % interval).",
+        "Control: at initial weights hardly any head attends like the CMR model of recall (by our stricter criterion).",
         of(idle, "share like recall: all heads", "heads", "high"),
         "upper end of the share of heads",
         below=RARE,
@@ -247,8 +244,8 @@ def above_untrained(language: DataFrame, idle: DataFrame) -> Iterator[Claim]:
         shares, floor = of(language, kind, "heads", "low"), of(idle, kind, "heads", "high").max()
         yield Evidence(language, CONTROL).claim(
             id,
-            f"More heads attend by lag as CMR, a model of human recall, recalls ({words}) than at initial weights (the "
-            "95 % intervals do not overlap).",
+            f"More heads attend by lag like the CMR model of human recall ({words}) than at initial weights (the 95 % "
+            "intervals do not overlap).",
             shares - floor,
             "difference of the ends",
             above=0,

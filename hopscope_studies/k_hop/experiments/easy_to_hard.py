@@ -114,7 +114,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements, and what stages do."""
     by_itself = at_k(table, "none")
     yield alone(by_itself, "Models trained on k hops alone (k = {}) stay at ln N, the loss of a guess among N symbols.")
-    together, words = at_k(table, "implicit"), "Asked all numbers of hops of every sequence"
+    together, words = at_k(table, "implicit"), "Asked for all numbers of hops of every sequence"
     beyond = together.task_k > by_itself.task_k.max()
     yield solved("all_together_solve", together[~beyond], words)
     if beyond.any():
@@ -141,7 +141,7 @@ def solved(id: str, rows: DataFrame, words: str) -> Claim:
     hardest = rows[rows.task_k == rows.task_k.max()]
     return over_runs(
         id,
-        f"{words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as are given to k hops alone "
+        f"{words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as training on k hops alone has "
         f"({(rows.loss < SOLVED).sum()} of {len(rows)} runs do; {hardest.learnt.notna().sum()} of {len(hardest)} runs "
         f"with k = {rows.task_k.max()} come below half of a guess's loss).",
         rows.loss,

@@ -118,8 +118,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def solved(id: str, rows: DataFrame, words: str) -> Claim:
     return over_runs(
         id,
-        f"Trained {words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as are given to k hops "
-        f"alone ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
+        f"Trained {words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as training on k "
+        f"hops alone has ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss over ln N",
         rows,
@@ -132,11 +132,11 @@ def by_layer(rows: DataFrame) -> Claim:
     every = rows[rows.curriculum == "implicit"]
     reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
     allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
-    words = "; ".join(f"L = {n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
+    words = "; ".join(f"{listed(reached[allowed == 2 ** (n - 1)])} with L = {n}" for n in sorted(set(every.layers)))
     return over_runs(
         "layer_by_layer",
         "Trained on all numbers of hops at once, models of L layers learn 2^(L−1) hops and no more: each layer doubles "
-        f"the hops (greatest number learnt, by seed: {words}).",
+        f"the hops (greatest numbers learnt: {words}).",
         reached / allowed,
         "ratio of the greatest number of hops below half of ln N to 2^(L−1)",
         rows,
@@ -158,8 +158,8 @@ def cost_alone(table: DataFrame) -> Claim:
     return over_runs(
         "cost_alone",
         f"Trained on k hops alone, models need steps that grow as N^k: each further hop takes at least N = {symbols} "
-        "times as many steps (from k = "
-        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; a lower bound' if least else ''}).",
+        "times as many steps (measured from k = "
+        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; the factor is a lower bound' if least else ''}).",
         Series([steps[b] / steps[a] for a, b in pairs], dtype=float),
         "ratio of median steps to half of ln N with one more hop",
         table,

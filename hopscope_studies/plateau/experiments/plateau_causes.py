@@ -231,8 +231,7 @@ def released(told: Conditions) -> Iterator[Claim]:
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
     yield told.held(
         "released_it_falls_apart",
-        "The three-hop model forgets the first hop when the clamp that joins each fact's tokens is released after "
-        f"{CLAMPED} steps.",
+        f"The three-hop model forgets the first hop when the clamp that joins facts is released after {CLAMPED} steps.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
         rows,
@@ -262,12 +261,12 @@ def foretold(told: Conditions) -> Claim:
         if theory is not None and len(times):
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
-    wrong = ", ".join(name for name, met in right.items() if not met) or "none"
+    wrong = "; ".join(name for name, met in right.items() if not met) or "none"
     return Evidence(told.of(*right), "beyond", among=told.table).claim(
         "the_model_foretells_who_learns",
         "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at least "
-        f"four in five of {len(right)} other conditions whether most runs learn the first hop in time (it is wrong "
-        f"for: {wrong}).",
+        f"four in five of {len(right)} other conditions whether most runs learn the first hop in time (wrong: "
+        f"{wrong}).",
         right.values(),
         "conditions told rightly",
         at_least=0.8,

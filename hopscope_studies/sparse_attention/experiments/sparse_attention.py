@@ -108,7 +108,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         f"An entropy penalty of {light:g} at least halves the number of keys that get an attention above {EDGE:g}."
     )
     yield of.claim("sparser", sentence, beside(table, "edges", light), RATIO.format("edges"), at_most=0.5)
-    sentence, paths = f"An entropy penalty of {light:g} gives circuits of fewer paths.", beside(table, "paths", light)
+    sentence, paths = f"An entropy penalty of {light:g} makes circuits use fewer paths.", beside(table, "paths", light)
     yield of.claim("fewer_paths", sentence, paths, RATIO.format("paths"), below=1.0, of="median")
     sentence = f"With an entropy penalty of {light:g} at least as many models have a circuit as without it."
     accepted = int((some.verdict == "circuit").sum() - (plain.verdict == "circuit").sum())

@@ -167,8 +167,8 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether circuits match the paper's description."""
     return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
         "one_hop_per_layer",
-        "In models with enough layers for one hop per layer, the circuit's query follows the chain by itself, one fact "
-        "after the other, as the paper describes (three hops or more).",
+        "In models with enough layers for one hop per layer, the query follows the chain by itself in the circuit, one "
+        "fact after the other, as the paper describes (three hops or more).",
         circuits.name == "linear, by the query",
         "circuits in which the query does all",
         of="share of",
@@ -192,8 +192,8 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether circuits at the minimum depth are pointer doubling."""
     return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
-        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires (three hops "
-        "or more).",
+        "Every circuit at exactly the minimum depth implements pointer doubling, as theory requires (three hops or "
+        "more).",
         circuits.name.str.startswith("doubling"),
         "circuits that are pointer doubling",
         of="share of",

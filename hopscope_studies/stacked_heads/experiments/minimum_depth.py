@@ -166,7 +166,7 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
     """Whether for every D some seed learns all hops."""
     return Evidence(each, "5, beyond", source="the paper's bound for learnt", among=table).claim(
         name,
-        f"{words}, some seed of a one-head-per-layer model learns all hops, for every D ({PRIOR_WORDS}).",
+        f"{words}, some seed of a one-head-per-layer model learns all D hops, for every D ({PRIOR_WORDS}).",
         each.groupby("D").worst.min(),
         "loss of the worst hop in a D's best seed",
         below=LEARNT,
@@ -196,7 +196,7 @@ def growth(each: DataFrame, table: DataFrame) -> Claim:
     return Evidence(each, "beyond", among=table).claim(
         "time_grows_no_faster_than_chains",
         "In one-head-per-layer models that learn all hops, the step at which the last hop is learnt grows no faster "
-        f"than D ({PRIOR_WORDS}).",
+        f"than the number of hops D ({PRIOR_WORDS}).",
         exponent,
         "exponent of D",
         at_most=1,

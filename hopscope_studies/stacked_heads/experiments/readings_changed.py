@@ -180,8 +180,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     default = table[(table.change == LEARNT_POSITIONS) & (table.order == "deepest_first")]
     yield Evidence(default, "beyond (7.1)", among=table).claim(
         "learnt_positions_learn_every_hop",
-        "With deepest facts first and a learnt position embedding, each of eight runs learns both of two hops within "
-        f"{STEPS:,} steps.",
+        f"With deepest facts first and learnt position embeddings, each of eight runs learns both hops in {STEPS:,} "
+        "steps.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
         below=math.inf,

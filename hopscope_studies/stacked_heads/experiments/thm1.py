@@ -171,8 +171,7 @@ def first_layers(trained: DataFrame) -> Claim:
     early = [key for key in first.index if key not in least.index]
     return Evidence(trained, SECTION).claim(
         "no_sooner_than_the_minimum_depth",
-        "In trained models no probe decodes the symbol x_k, to which k hops lead, at the query after fewer layers than "
-        "k hops need.",
+        "In trained models no probe decodes the answer to k hops at the query after fewer layers than k hops need.",
         (first - least).dropna(),  # a piece beyond the reach of the whole model has no least layer
         "difference in layers to the exact minimum depth (causal, many heads)",
         at_least=0,

@@ -79,8 +79,7 @@ def worse(language: DataFrame) -> Claim:
     one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
     return Evidence(language, "beyond").claim(
         "two_hops_are_harder",
-        f"On the same texts of {MOST} chains, SmolLM2 answers one hop correctly more often than two hops, in every "
-        "seed.",
+        f"On the same texts of {MOST} chains, SmolLM2 answers one hop rightly more often than two, in every seed.",
         one.right / one.asked - two.right / two.asked,
         "share of right answers to one hop less that to two",
         n=int(two.asked.sum()),
