@@ -149,7 +149,7 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     )
     yield Evidence(beyond, "ours", source="the paper of the problem", among=hops).claim(
         f"{name}_go_no_further",
-        f"On {task}, no model of either kind of attention learns a hop that, in theory, needs more layers.",
+        f"On {task}, no model, with the shift or without, learns a hop that in theory needs more layers.",
         beyond.share,
         "final loss as a share of a guess's",
         above=LEARNT,

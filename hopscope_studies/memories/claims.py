@@ -128,7 +128,8 @@ def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) 
     return Evidence(found, CAPACITY, source="paper's lines; bounds ours").claim(
         name,
         f"The number N of pairs{'' if grows else ' with 32 answers'} that a trained "
-        f"{'MLP' if memory == 'mlp' else 'matrix'} holds follows {what} ≈ {size}/{1 / constant:.3g}.",
+        f"{'MLP of width m on d inputs' if memory == 'mlp' else 'd × d matrix'} holds follows {what} ≈ "
+        f"{size}/{1 / constant:.3g}.",
         shares,
         f"constant ({what} over {size})",
         number="mean",
@@ -153,8 +154,8 @@ def overlap_claims(table: DataFrame) -> Iterator[Claim]:
         (
             "one_step_withstands_overlap",
             "one_step",
-            "Even if embeddings are far from orthogonal (mean inner product 0.4), one gradient step recalls the pairs, "
-            "because it subtracts the mean output.",
+            "Even if embeddings are far from orthogonal (mean inner product 0.4), a matrix recalls the pairs after one "
+            "gradient step, because the step subtracts the mean output.",
             {"at_least": 0.9},
         ),
     )

@@ -50,8 +50,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     trivial = [last(table, name) / last(table, "zero") for name in TRIVIAL]
     yield Evidence(table[table.who.isin(TRIVIAL)], "ours").claim(
         "here_trivial_predictions_fail",
-        "On our sequences, predicting the last label, its negative or the one before has a larger error than "
-        "predicting 0.",
+        "On our sequences, predicting the last label, its negative or the one before it has a larger error than 0.",
         [ratio for ratios in trivial for ratio in ratios],
         "error over that of 0 at the last place",
         above=1.0,
@@ -137,7 +136,7 @@ def random(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(models(table, RANDOM), "ours").claim(
         "below_ridge_with_random_labels",
-        "A model trained with random labels has a smaller error than ridge regression, which takes all as genuine.",
+        "A model trained on random labels has a lower error than ridge regression, which takes all labels as genuine.",
         last(table, RANDOM, at) / last(table, "ridge", at),
         "error over that of ridge regression",
         below=1.0,

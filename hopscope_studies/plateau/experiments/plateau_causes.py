@@ -261,7 +261,7 @@ def foretold(told: Conditions) -> Claim:
         if theory is not None and len(times):
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
-    wrong = "; ".join(name for name, met in right.items() if not met) or "none"
+    wrong = "; ".join(name.replace(",", " with") for name, met in right.items() if not met) or "none"
     return Evidence(told.of(*right), "beyond", among=told.table).claim(
         "the_model_foretells_who_learns",
         "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at least "

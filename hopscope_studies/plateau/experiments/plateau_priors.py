@@ -121,9 +121,9 @@ def alike(told: Conditions) -> Claim:
     ratios = weights.learnt / (scale * weights.joined_start**exponent)
     return told.held(
         "it_matters_how_much_not_how",
-        "When the first hop is learnt depends on layer 0's initial attention p to the previous token, and not on its "
-        f"cause: models whose initial weights give it learn within a factor of 2 (median) of the step {scale:.3g} "
-        f"p^{exponent:.2f}, fitted to models whose attention bias gives it.",
+        "Layer 0's initial attention p to the previous token decides when the first hop is learnt, whatever provides "
+        f"it: if initial weights do, the median run learns it within a factor of 2 of step {scale:.3g} "
+        f"p^{exponent:.2f}, which was fitted to runs with an attention bias.",
         ratios,
         "measured step over that of the law",
         weights,

@@ -58,7 +58,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
     yield somebody_solves(
-        deep, "shape", "With every shape (layers × width) that is deep enough for two hops, some seed solves both."
+        deep, "shape", "With every shape (layers × width) deep enough for two hops, some seed solves both hops."
     )
     yield grows_with(
         deep,
