@@ -235,8 +235,8 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "beyond")
     yield evidence.claim(
         "the_kind_before_the_fact",
-        "From layer to layer, the loss on the answer's relation falls to half before the loss on the answer within its "
-        "relation does, as it does over training in the toy models of `facts`.",
+        "Going up the layers, the loss on the answer's relation is halved before the loss on the answer within its "
+        "relation, as happens over training in the toy models of `facts`.",
         of(table, "halved after", "subject later", "low"),
         "lower end of the layers in between",
         above=0,

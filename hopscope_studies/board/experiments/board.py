@@ -78,8 +78,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Rows have the losses that they state, and respect the exact theory."""
     yield Evidence(table, "ours").claim(
         "rows_run_again",
-        f"On fresh sequences every model on the board has the losses of its report, to within {CLOSE}, and as many "
-        "hops.",
+        f"On fresh sequences every board model has its report's losses, to within {CLOSE}, and as many learnt hops.",
         table.off,
         "difference of any hop's loss",
         at_most=CLOSE,
