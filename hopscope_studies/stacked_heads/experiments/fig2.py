@@ -224,7 +224,7 @@ def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limi
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
     return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
         name,
-        f"{sentence[:-1]} ({passing} of {len(rows)} accuracies are so).",
+        f"{sentence[:-1]} (true of {passing} of {len(rows)} accuracies).",
         rows.accuracy,
         "accuracy",
         n=int(rows.n.sum()),
