@@ -144,8 +144,7 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     ):
         yield Evidence(table, "control (ours)").claim(
             id,
-            "With an autoencoder's reconstruction of a layer's attention outputs, the loss is lower than with "
-            f"{words}.",
+            f"With an autoencoder's reconstruction of attention outputs, the loss is lower than with {words}.",
             of(table, "beyond", name, "low"),
             "lower end of nats per token",
             above=0,

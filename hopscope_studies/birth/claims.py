@@ -177,8 +177,8 @@ def about_joint(told: Quantities) -> Iterator[Claim]:
             "W_O2",
             HALF,
             first,
-            "The first matrix of the stages, W_O², reaches a recall of 0.5 in fewer steps together with the other two "
-            "than alone.",
+            "The first matrix of the stages, W_O², reaches a recall of 0.5 in fewer steps with the other two than "
+            "alone.",
         ),
     ):
         joint = reached(told, "basic", quantity, level)

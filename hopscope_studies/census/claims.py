@@ -88,8 +88,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     pairs = pairs_of_seeds(circuits)
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
-        f"Models that differ only in their seed mostly have circuits of one class ({sum(pairs)} of {len(pairs)} "
-        "pairs).",
+        f"Models that differ only in seed mostly have circuits of one class ({sum(pairs)} of {len(pairs)} pairs).",
         pairs,
         "pairs of one class",
         above=0.5,

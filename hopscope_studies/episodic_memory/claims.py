@@ -157,7 +157,7 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
         (
             "contiguity_needs_the_heads",
             "all",
-            "With all copying heads ablated, models no longer recall a list in order (paper: this needs induction "
+            "With all copying heads ablated, models no longer recall lists in order (paper: this needs induction "
             "heads).",
             True,
         ),

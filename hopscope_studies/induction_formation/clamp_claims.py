@@ -85,8 +85,8 @@ def toy(table: DataFrame) -> Iterator[Claim]:
     medians = [middle(rows[rows.name == name].value) for name in ("none", "c", "bc")]
     yield Evidence(rows, "5", source="paper", among=table).claim(
         "toy_order",
-        "In a toy model, a product of three vectors, the more are clamped at their targets, the sooner the loss is "
-        "halved.",
+        "In a toy model, a product of three vectors, the more are clamped at their targets, the sooner the loss "
+        "halves.",
         [later / sooner for sooner, later in itertools.pairwise(medians)],
         "median over the median with one less",
         below=1,

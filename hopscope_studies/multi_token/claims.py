@@ -163,8 +163,7 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     found = ratios(same, near)
     yield Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table).claim(
         "a_second_head_alone_does_nothing",
-        "With a second output head that repeats the current token, a model learns names in as many steps as without "
-        "it.",
+        "With a second output head that repeats the current token, a model learns names as soon as without it.",
         found,
         "ratio of times",
         within=factor(1, NO_MATTER),

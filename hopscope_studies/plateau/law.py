@@ -68,8 +68,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     begun = first[first < math.inf].index
     yield Evidence(table[table.run.isin(begun)], "beyond (9.2)", among=table).claim(
         "later_hops_follow",
-        "Nine in ten of the three-hop models that learn the first hop also learn the other two within the same 400 "
-        "steps.",
+        "Nine in ten three-hop models that learn the first hop also learn the other two within the same 400 steps.",
         last[begun].map(math.isfinite),
         "runs that learn every hop",
         at_least=0.9,

@@ -91,8 +91,7 @@ def about_losing_it(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "it_is_lost_without_them",
-        f"Without its one-hop circuit's heads and MLPs, {names(table)} loses at least 0.8 of its one-hop logit "
-        "difference.",
+        f"Without its one-hop circuit, {names(table)} loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "nodes"),
         "share lost",
         at_least=KEPT,

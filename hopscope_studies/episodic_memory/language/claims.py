@@ -168,13 +168,13 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
         ("contiguity_needs_the_heads", "random", "matching", "Ablating the eight heads with the highest induction "
-         "scores leaves less of the tendency to recall a list in order (contiguity) than ablating any of ten random "
+         "scores leaves less of the tendency to recall lists in order (contiguity) than ablating any of ten random "
          "sets."),
         ("more_than_the_same_layers", "same layers", "matching", "Ablating the eight heads with the highest induction "
-         "scores leaves less of the tendency to recall a list in order (contiguity) than ablating any of ten sets of "
+         "scores leaves less of the tendency to recall lists in order (contiguity) than ablating any of ten sets of "
          "eight heads of the same layers."),
         ("contiguity_needs_heads_like_recall", "random", "recall", "Ablating the eight heads whose attention by lag is "
-         "nearest to the CMR model of human recall leaves less of the tendency to recall a list in order (contiguity) "
+         "nearest to the CMR model of human recall leaves less of the tendency to recall lists in order (contiguity) "
          "than ablating any of ten random sets (paper: so it is for the in-context learning score)."),
     ):  # fmt: skip
         yield evidence.claim(

@@ -192,8 +192,7 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     """Whether circuits at the minimum depth are pointer doubling."""
     return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
-        "Every circuit at exactly the minimum depth implements pointer doubling, as theory requires (three hops or "
-        "more).",
+        "Every circuit at exactly the minimum depth uses pointer doubling, as theory requires (three hops or more).",
         circuits.name.str.startswith("doubling"),
         "circuits that are pointer doubling",
         of="share of",

@@ -166,8 +166,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
     yield Evidence(table, "beyond (7.2)", source="paper").claim(
         "hops_in_order",
-        "Without a prior, models learn hops in the order of the chain, whatever is chosen where the paper leaves a "
-        "choice.",
+        "Without a prior, models learn hops in the order of the chain, whatever is chosen where the paper is open.",
         waits,
         "number of steps from a hop to the next",
         n=len(waits),
