@@ -55,7 +55,7 @@ def below_the_minimum(table: DataFrame) -> Claim:
     return Evidence(deep, "5 (sharpened), " + SECTION, source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
         f"No attention rule learns a hop with fewer layers than the hop's exact minimum depth ({deep.run.nunique()} "
-        f"runs of {deep.candidate.nunique()} candidates were asked for such hops).",
+        f"runs of {deep.candidate.nunique()} attention rules, with or without a prior, were asked for such hops).",
         deep.loss / deep.below,
         "final loss of such a hop, over the threshold of learning",
         at_least=1,
@@ -66,8 +66,8 @@ def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
     """The claim that plain attention with the prior learns the hops within its reach."""
     return Evidence(plain, SECTION, among=table).claim(
         "plain_attention_reaches_its_minimum",
-        "Plain attention with the prior, a head that starts on the previous token, learns in every seed exactly the "
-        f"hops that {LAYERS} layers reach.",
+        f"With a prior, a head that at first attends to the previous token, plain attention in {LAYERS} layers learns "
+        "in every seed exactly the hops that theory allows it.",
         plain.learnt - plain.reach,
         "number of hops learnt less those within reach",
         equals=0,
@@ -81,8 +81,8 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
     return Evidence(rules, SECTION, among=table).claim(
         "every_rule_reaches_its_minimum",
-        f"The best run of every attention rule, with the prior or without, learns every hop that {LAYERS} layers "
-        "reach.",
+        "The best run of every attention rule, with or without a prior for the previous token, learns every hop that "
+        f"theory allows {LAYERS} layers of it.",
         best.reach - best.learnt,
         "number of hops within reach that the best seed did not learn",
         equals=0,
@@ -95,8 +95,8 @@ def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
     """The claim that the one rule with a greater reach makes use of it."""
     return Evidence(shifted, SECTION, among=table).claim(
         "kv_shift_goes_further",
-        f"Asked for {max(HOPS)} hops, KV shifting attention learns more than the 3 that plain attention can learn with "
-        "as many layers.",
+        f"Asked for {max(HOPS)} hops, models with KV shifting attention learn more than the 3 that plain attention can "
+        "learn with as many layers.",
         shifted.learnt,
         "number of hops learnt",
         above=3,
@@ -109,8 +109,8 @@ def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
     pairs = main[main.candidate == PLAIN].merge(main[main.candidate == UNPRIMED], on=["D", "seed"])
     return Evidence(main[main.candidate == UNPRIMED], SECTION, among=table).claim(
         "the_prior_is_needed",
-        "Without the prior, a head that starts on the previous token, plain attention learns fewer hops in as many "
-        "steps, in every pair of runs.",
+        "Without a prior, a head that at first attends to the previous token, plain attention learns fewer hops than "
+        "with it in as many steps, in every pair of runs.",
         pairs.learnt_x - pairs.learnt_y,
         "number of hops learnt with the prior less without",
         above=0,
@@ -123,8 +123,8 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
     spread = (groups.max() - groups.min())[groups.count() > 1]
     return Evidence(each, SECTION, among=table).claim(
         "seeds_agree",
-        "Seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
-        f"({(spread == 0).sum()} of {len(spread)} cells agree exactly).",
+        "Models of the same attention rule, task and depth learn the same number of hops from every seed, give or take "
+        f"one (all seeds agree in {(spread == 0).sum()} of {len(spread)} such groups).",
         spread,
         "difference of hops learnt between a cell's seeds",
         at_most=1,
@@ -138,7 +138,7 @@ def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
     ratios = known.parameters / known.D.map(plain.parameters)
     return Evidence(known, SECTION, among=table).claim(
         "parameters_are_equal",
-        "Models of all attention rules have as many parameters as models of plain attention, within 5 %.",
+        "Models of every attention rule have as many parameters as models of plain attention, to within 5 %.",
         (ratios - 1).abs(),
         "relative difference",
         at_most=EQUAL,
@@ -150,7 +150,7 @@ def untrained(table: DataFrame) -> Claim:
     asked = table[table.k > 0].drop_duplicates(["seed", "first"])  # models of one shape and seed start alike
     return Evidence(asked, SECTION, among=table).claim(
         "untrained_knows_nothing",
-        "Control: before training, no attention rule does better than a guess at any hop.",
+        "Control: before training, the loss of no model is much below that of a guess at any hop.",
         asked["first"] / asked.guess,
         "loss before training, over a guess's",
         at_least=UNTRAINED,

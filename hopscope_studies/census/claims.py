@@ -28,7 +28,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from about_tests(table, circuits)
     yield Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
-        "By the theory's information-flow model, the paths of every circuit in the census suffice to bring the "
+        "By the theory of information flow, the attention paths of every circuit in the census suffice to bring the "
         "answer to the query.",
         circuits.name != NONE,
         "circuits whose paths suffice",
@@ -38,7 +38,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     untrained = table[table.trained == 0]
     yield Evidence(untrained, "beyond (8)", among=table).claim(
         "untrained_models_have_none",
-        "Control: no model in the census has a circuit at its initial weights, which include the prior.",
+        "Control: circuit discovery finds no circuit in any model of the census at its initial weights.",
         untrained.wiring != "",
         "models with a circuit",
         equals=0,
@@ -54,8 +54,9 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
     solved = grown[grown.verdict != "unsolved"]
     yield Evidence(solved, "appendix E", among=table).claim(
         "paths_suffice_by_hand",
-        "In at least nine in ten models that solve their task, the paths found suffice with attention patterns set by "
-        f"hand, as in the paper's test ({len(circuits)} of {len(solved)}).",
+        "In at least nine in ten models that solve their task, the paths found suffice if all attention patterns are "
+        "set by hand, as in the paper's test: ideal on these paths, uninformative elsewhere (this holds in "
+        f"{len(circuits)} of {len(solved)} models).",
         solved.wiring != "",
         "models whose paths suffice",
         at_least=0.9,
@@ -63,8 +64,8 @@ def about_tests(table: DataFrame, circuits: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "circuits_pass_live",
-        "At least nine in ten circuits that suffice by hand also suffice live, with the attention that the model "
-        f"computes on their paths ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
+        "Nine in ten circuits that suffice with ideal attention patterns on their paths also suffice with the patterns "
+        f"that the model computes there ({(circuits.verdict == 'circuit').sum()} of {len(circuits)}).",
         circuits.verdict == "circuit",
         "circuits that pass live",
         at_least=0.9,
@@ -87,8 +88,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     pairs = pairs_of_seeds(circuits)
     yield Evidence(circuits, "beyond (8)", among=table).claim(
         "seeds_agree",
-        "Two models that differ in their seed alone mostly have circuits of the same class "
-        f"({sum(pairs)} of {len(pairs)} pairs).",
+        f"Models that differ only in seed mostly have circuits of one class ({sum(pairs)} of {len(pairs)} pairs).",
         pairs,
         "pairs of one class",
         above=0.5,
@@ -98,7 +98,8 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     common = set(two.wiring.value_counts().index[:3])
     yield Evidence(two, "beyond (8)", among=table).claim(
         "three_classes_are_half",
-        f"For two hops, the three most common of {two.wiring.nunique()} classes hold at least half of all circuits.",
+        "Of the census's circuits for two hops, at least half belong to the three most common of "
+        f"{two.wiring.nunique()} classes.",
         two.wiring.isin(common),
         "circuits of one of these classes",
         at_least=0.5,
@@ -106,7 +107,7 @@ def spread_of(circuits: DataFrame, table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(circuits, "8.2 (ii)", among=table).claim(
         "heads_to_spare",
-        "Most circuits in the census use more heads than the fewest that would suffice, as in the paper.",
+        "Most circuits in the census use more heads than the fewest that would suffice, as the paper's circuits do.",
         circuits.heads > circuits.fewest,
         "circuits with more heads",
         above=0.5,
@@ -131,7 +132,7 @@ def decides(factor: str, circuits: DataFrame, table: DataFrame) -> Claim:
     found = explained_by(factor, circuits)
     return Evidence(circuits, "beyond (8)", among=table).claim(
         f"{factor}_decides",
-        f"All else being equal, the class of a circuit for two hops depends on the {FACTORS[factor]}.",
+        f"Among models otherwise alike, the class of the circuit for two hops depends on the {FACTORS[factor]}.",
         found.share if found else float("nan"),
         also=[significant("the share explained, adjusted for chance, > 0", found.chance, found.contrary)]
         if found

@@ -66,7 +66,7 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
     yield Evidence(start, PHASES, source="ln(R D), exact but for the start's 1e-5").claim(
         "starts_at_chance",
-        f"Training starts at a loss of ln(R D) = {chance:.3f}, that of all answers being equally likely.",
+        f"Training starts at a loss of ln(R D) = {chance:.3f}, that of giving all R D answers the same probability.",
         start.loss,
         "loss at step 0",
         within=around(chance, 1e-3),
@@ -92,8 +92,8 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     lasting = halves["last"] - halves["first"]
     yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of a guess's loss").claim(
         "three_phases",
-        "Three phases follow each other in every run: nothing is known; the relation is known and the subject ignored "
-        "(the hallucination phase); all is known.",
+        "In every run three phases follow each other: the model knows nothing; it knows the relation but ignores the "
+        "subject (the hallucination phase); it knows all facts.",
         lasting,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],
@@ -116,7 +116,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     level = math.log(table.answers.max())
     yield Evidence(middle, PHASES, source="ln D").claim(
         "hallucination_at_ln_d",
-        f"In the hallucination phase the loss is ln D = {level:.3f}.",
+        f"In the hallucination phase the loss is ln D = {level:.3f}, that of a guess among the relation's D answers.",
         middle["loss"],
         "mean loss of the phase",
         within=around(level, 0.1),
@@ -126,8 +126,8 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     later = end.other_subject - end.loss
     yield Evidence(middle, PHASES, source="ours; ln D").claim(
         "subject_is_ignored",
-        "In the hallucination phase the model ignores the subject: with another subject in the sentence the loss is "
-        "the same, and at the end of training it is far higher.",
+        "In the hallucination phase the model ignores the subject: replacing the subject does not change the loss, "
+        "whereas it raises the loss by more than ln D at the end of training.",
         middle["other_subject"] - middle["loss"],
         "mean cost in the phase (nats)",
         within=around(0, 0.1),
@@ -135,7 +135,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(middle, PHASES).claim(
         "answers_from_relation",
-        "In the hallucination phase the model gives every answer of the relation its share, p(a | r).",
+        "In the hallucination phase the model gives every answer a its probability given the relation, p(a | r).",
         middle["from_relation"],
         "mean KL(p(a | r) ‖ model) in the phase (nats)",
         number="mean",
@@ -149,13 +149,13 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
         (
             "random_facts_too",
             "random",
-            "Facts drawn at random within each relation's answers go through the hallucination phase, too.",
+            "Models also go through a hallucination phase if facts are drawn at random among a relation's answers.",
             {"above": 0},
         ),
         (
             "control_has_no_phase",
             "anywhere",
-            "With facts drawn from all answers, so that p(a | r) says little, no hallucination phase is found.",
+            "If facts are drawn from all answers, so that a relation says little, there is no hallucination phase.",
             {"at_most": 0},
         ),
     )
@@ -184,8 +184,9 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
     gaps = numpy.log(PER_PARAMETER * both.parameters / before)
     yield Evidence(longer, CAPACITY).claim(
         "short_training_is_why",
-        f"Short training keeps capacities below the published line: {found.steps.max() / found.steps.min():.0f} times "
-        "as many steps close at least half of the gap to the line (on a logarithmic scale).",
+        "One layer recalls fewer facts than the published line says because training is short: "
+        f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half of the gap to the line "
+        "(on a logarithmic scale).",
         numpy.log(held / before) / gaps,
         "share of the gap that is closed",
         of="mean",
@@ -204,8 +205,9 @@ def per_parameter(found: DataFrame) -> Claim:
     shares = counted / found.parameters
     return Evidence(found, CAPACITY, source="paper's line; bounds ours").claim(
         "facts_per_parameter",
-        "The number of facts that one layer holds grows as the published line, in proportion to parameters (in "
-        f"{found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted).",
+        "The number of facts that one layer recalls grows in proportion to its parameters, along the published line "
+        f"(in {found.held.isna().sum()} of {len(found)} searches no number of facts tried was recalled, and the "
+        "smallest is counted).",
         shares,
         "number of facts per parameter",
         of="mean",
@@ -232,8 +234,8 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     changes = [change for need in needs for change in need.diff().dropna()]
     yield Evidence(cells, CAPACITY, source="").claim(
         "mlp_replaces_heads",
-        "Parameters of the MLP replace parameters of attention: the wider the MLP, the fewer attention needs for the "
-        "same facts.",
+        "Parameters of the MLP can replace parameters of attention: the wider the MLP, the fewer parameters attention "
+        "needs to recall the same facts.",
         [need.iloc[-1] / need.iloc[0] for need in needs],
         "ratio of attention's parameters with the widest MLP to those without",
         n=seeds,
@@ -258,8 +260,8 @@ def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
     margin = student(len(each) - 1) * each.std() / len(each) ** 0.5 if len(each) > 1 else math.nan
     return Evidence(cells, CAPACITY).claim(
         "mlp_adds_recall",
-        "Where attention alone is too small, the widest MLP adds to recall (95 % interval of the mean: "
-        f"{each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
+        "If attention alone is too small to recall all facts, adding the widest MLP raises recall (95 % interval of "
+        f"the mean gain: {each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
         each,
         "recall added",
         n=len(each),

@@ -38,7 +38,7 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     every = of(rows, "found", labels="every rule")
     yield Evidence(every, "2").claim(
         "every_rule_tried_is_exact",
-        "Eight examples leave only one rule of the grammar: a proposer that tries every rule finds the right one.",
+        "Eight examples leave only one rule possible: a scripted proposer that tries every rule finds the right one.",
         every.value,
         "share of rules that are found",
         at_least=1.0,
@@ -47,8 +47,8 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     grid = grid[grid.labels != "p 0 N 5 T 3"]
     yield Evidence(grid, "2").claim(
         "found_by_closed_form",
-        "A proposer that is right with probability p finds the rule with probability 1 − (1 − p)^(NT), with N "
-        "hypotheses in each of T rounds.",
+        "With N hypotheses in each of T rounds, a scripted proposer that is right with probability p finds the rule "
+        "with probability 1 − (1 − p)^(NT).",
         as_foretold(grid),
         "means within four standard errors of the closed form",
         of="share of",
@@ -57,8 +57,8 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     low, high = (of(grid, "found", labels=f"p 20 {size}") for size in ("N 1 T 1", "N 5 T 3"))
     yield Evidence(grid, "2").claim(
         "more_hypotheses_find_more",
-        "A proposer that is right with probability 0.2 finds more rules with five hypotheses in each of three "
-        "rounds than with one hypothesis.",
+        "A scripted proposer that is right with probability 0.2 finds more rules with five hypotheses in each of three "
+        "rounds than with a single hypothesis.",
         list(high.value.to_numpy() - low.value.to_numpy()),
         "difference of the shares",
         also=[bound("gap between their intervals", list(gap(high, low)), above=0.0)],
@@ -71,8 +71,8 @@ def wrong_rules(wrong: DataFrame) -> Claim:
     """The claim about what a proposer that is never right can still reach."""
     return Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
-        "A proposer that is never right finds no rule that fits all examples, but its best rule gives some test "
-        "outputs correctly.",
+        "A scripted proposer that is never right finds no rule that fits all examples, but the best of its rules gives "
+        "some test outputs correctly.",
         series(of(wrong, "raw"), "value"),
         "raw accuracy",
         also=[
@@ -114,7 +114,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
     yield Evidence(oracle, "3").claim(
         "whoever_knows_scores_one",
-        "Control: a scripted model that knows the outputs scores 1 in every measure and by every reading.",
+        "Control: a scripted model that knows the outputs scores 1 in every measure, however its answers are read.",
         oracle.value,
         "measure",
         at_least=1.0,
@@ -123,7 +123,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     guesses = guesses[guesses.measure.isin(["raw", "task"])]
     yield Evidence(guesses, "3").claim(
         "guessing_scores_chance",
-        "Control: a scripted model that answers as a random rule of the grammar would scores the mean over all rules.",
+        "Control: a scripted model that answers by a random rule has, on average, the mean score of all rules.",
         as_foretold(guesses),
         "means within four standard errors of the mean over all rules",
         of="share of",
@@ -137,23 +137,23 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
     lists = of(rows, "raw", labels="true", protocol="greedy_lenient", domain="lists", layout="code")
     yield Evidence(lists, "3").claim(
         "lists_beyond_guessing",
-        f"{names} gives the right output of a list function for a ninth list more often than a random rule of the "
-        "grammar does.",
+        f"After eight examples of a list function, {names} gives the right output for a ninth list more often than a "
+        "random rule of the grammar does.",
         [*(lists.low - lists.chance), *(lists.high - lists.chance)],
         "end of the interval, less the mean over all rules,",
         number=float((lists.value - lists.chance).mean()),
         above=0.0,
         unanimous=True,
     )
-    shuffled = f"{names} {{}} more often with true examples than with the examples' outputs shuffled."
+    shuffled = f"After eight examples, {names} {{}} more often than after the same examples with shuffled outputs."
     some = of(rows, "raw", protocol="greedy_lenient", domain="lists", labels=BEYOND, layout="code")
-    yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, "exercises", "3")
+    yield tested("lists_beyond_shuffled", shuffled.format("gives the right output list"), some, "exercises", "3")
     yield from about_lights(rows, names, shuffled)
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
     code, (plain, how) = form[form.layout == "code"], plainly(form)
     yield Evidence(form, "3").claim(
         "form_of_lists",
-        f"{names} answers with a list and nothing else when it is to complete an equation, and not {how}.",
+        f"Asked to complete an equation, {names} mostly answers with a list alone; asked {how}, it mostly does not.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),
@@ -168,7 +168,8 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield Evidence(lights, "3").claim(
         "lights_beyond_even",
-        f"{names} finds the light's right state (on or off) the likelier one in more than half of the exercises.",
+        f"After eight examples of which objects switch a light on, {names} gives the light's right state (on or off) "
+        "the higher probability in more than half of the exercises.",
         ends(lights),
         "end of the interval of the share",
         number=float(lights.value.mean()),
@@ -178,7 +179,7 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     some = of(rows, "choice", domain="lights", labels=BEYOND, layout="code")
     yield tested(
         "lights_beyond_shuffled",
-        shuffled.format("finds the light's right state the likelier one"),
+        shuffled.format("gives a light's right state (on or off) the higher probability"),
         some,
         "exercises",
         "3",

@@ -24,7 +24,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     hops = table[table.kind == "hop"]
     yield from depth_claims(hops[(hops.part == "letters") & (hops.k > 0)], "letters", "k-hop induction")
     yield from depth_claims(
-        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention with a prior)"
+        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention has a previous-token prior)"
     )
     yield Evidence(induction, "control").claim(
         "untrained_knows_nothing",
@@ -73,8 +73,9 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
     yield Evidence(one, "section 3.1, theorem 2", among=ends).claim(
         "blends_are_the_construction",
-        "One layer of KV shifting attention learns induction by the paper's construction: keys come from the token "
-        "before, and values from the token itself.",
+        "One layer of KV shifting attention, which blends each token's keys and values with those of the previous "
+        "token, learns induction by the paper's construction: keys mostly from the previous token, values mostly from "
+        "the token itself.",
         one.keys_before,
         "part of keys that is the token before",
         above=0.8,
@@ -82,8 +83,7 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(one, "control", among=ends).claim(
         "keys_unshifted_it_guesses",
-        "Control: a one-layer model of KV shifting attention that solves induction only guesses if its keys and values "
-        "are unshifted.",
+        "Control: a one-layer model of KV shifting attention that solves induction only guesses without the shift.",
         one.unshifted,
         "accuracy unshifted",
         below=0.5,
@@ -91,8 +91,8 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(drawn, "section 2.2 (drawn)", among=ends).claim(
         "a_drawn_start_does_as_well",
-        "From randomly drawn blends, KV shifting attention learns induction in every run, and as fast as from blends "
-        "of one half.",
+        "If the initial blends of keys and values are drawn at random, KV shifting attention learns induction in every "
+        "run, and as fast as from blends of one half.",
         float(drawn.learnt.median() / one.learnt.median()) if len(one) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.5),
@@ -124,8 +124,8 @@ def theory_claim(rows: DataFrame) -> Claim:
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
     return Evidence(rows, "ours", source="exact").claim(
         "least_depths_are_exact",
-        "The formula for KV shifting attention's minimum depth agrees with two exact computations: one lets every "
-        "token attend to every other, and one tries every schedule of one head.",
+        "The formula for the fewest layers that KV shifting attention needs agrees with two exact computations: one "
+        "without a causal mask, and one over all schedules of one head per layer.",
         apart,
         "difference in layers",
         equals=0,
@@ -141,15 +141,15 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     kv = reached[reached.attention == "kv"]
     yield Evidence(kv, "ours, after appendix H", source="the paper of the problem", among=hops).claim(
         f"{name}_reach_the_least_depth",
-        f"On {task}, models of KV shifting attention learn every hop within their depth: one hop with one layer, and "
-        "three with two.",
+        f"On {task}, models of KV shifting attention learn every hop that theory allows them: one hop with one layer, "
+        "and three hops with two.",
         kv.share,
         "final loss as a share of a guess's",
         below=LEARNT,
     )
     yield Evidence(beyond, "ours", source="the paper of the problem", among=hops).claim(
         f"{name}_go_no_further",
-        f"On {task}, no model learns a hop beyond its depth, with KV shifting attention or with plain attention.",
+        f"On {task}, no model, with the shift or without, learns a hop that in theory needs more layers.",
         beyond.share,
         "final loss as a share of a guess's",
         above=LEARNT,

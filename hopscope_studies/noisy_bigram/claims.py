@@ -68,8 +68,8 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
         yield Evidence(rows, TALK).claim(
             id,
-            f"{name} layers learn the noise association from {what} samples, where N is the number of tokens (contexts "
-            f"of {rows.length.iloc[0]:.0f} tokens).",
+            f"{name} layers learn the association of a trigger with a noise token from {what} samples, for N different "
+            f"tokens (in contexts of {rows.length.iloc[0]:.0f} tokens).",
             known,
             "power of N",
             n=len(known),
@@ -84,8 +84,8 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     ends = ends[ends.trains != "all"]
     yield mean_over(ends, TALK)(
         "even_noise_as_often_as_it_comes",
-        "In our setting, where other tokens are equally likely, the full two-layer model predicts noise with "
-        "probability α.",
+        "In our setting, in which ordinary tokens are equally likely, the full two-layer model predicts the noise "
+        "token with probability near α, its share in training.",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         below=0.1,
@@ -98,8 +98,8 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     leads = lags(moments)  # a run that learns recall and never the noise contradicts the claim
     yield mean_over(rows, TALK)(
         "even_noise_before_recall",
-        "In our setting, a two-layer model learns the noise association before recall: p(noise) reaches α/2 before "
-        "p(correct) reaches (1 − α)/2.",
+        "In our setting, a two-layer model learns to predict the noise token before it learns to recall from the "
+        "context: p(noise) reaches half of its share in training, α/2, before p(correct) reaches (1 − α)/2.",
         leads,
         "difference in steps",
         n=len(leads),
@@ -143,8 +143,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
     yield Evidence(kept, "beyond").claim(
         "everywhere_if_all_is_trained",
-        "In our setting, if every weight of a two-layer model is trained, its late feed-forward weights are not all "
-        "that stores the noise association: p(noise) stays above half of its value without them.",
+        "In our setting, if every weight of a two-layer model is trained, not only its late feed-forward weights store "
+        "the association with the noise token: without them p(noise) stays above half of its value.",
         kept.noise,
         "p(noise)",
         also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
@@ -206,8 +206,8 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
     yield Evidence(others, TALK, source="ours; talk: Madrid, Pythia-1B", among=madrid).claim(
         "smollm2_turns_to_spain",
-        'The late truncation that best turns SmolLM2-135M from " the" to " Spain" for Madrid also turns the '
-        f"answers about most of {len(others)} other cities to their countries ({(others.odds > 0).sum()} turn).",
+        'The truncation of a late layer of SmolLM2-135M that most favours " Spain" over " the" for Madrid also makes '
+        f"the country likelier for most of {len(others)} other cities (it does for {(others.odds > 0).sum()}).",
         others.odds,
         "log p(country) − log p( the) of cities that were not chosen on",
         n=len(others),

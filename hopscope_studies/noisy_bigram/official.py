@@ -109,8 +109,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Claims about what is learnt by the end of training, and in which order."""
     yield mean_over(ends, TALK)(
         "noise_as_often_as_it_comes",
-        "In the paper's setting, the full two-layer model predicts noise with probability near α, even on sequences "
-        "without noise.",
+        "In the paper's setting, the full two-layer model predicts the noise token with probability near α, its share "
+        "in training, even on sequences without noise.",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         below=0.1,
@@ -132,8 +132,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield mean_over(ends, PAPER)(
         "attention_leaves_noise_out",
-        "In the paper's setting, layer 2's attention goes from triggers to answers, and not to noise after earlier "
-        f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f} of it).",
+        "In the paper's setting, layer 2's attention goes from triggers to the answers after earlier triggers, and not "
+        f"to noise tokens there ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f} of it).",
         ends.attended - ends.attended_noise,
         "difference in attention",
         above=0,

@@ -24,16 +24,16 @@ CHANGES = (
         "perfect",
         "all of these",
         5.0,
-        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at least five times as "
-        "high",
+        "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at least five times that "
+        "of the unchanged model",
     ),
     (
         "louder_heads_help",
         "louder",
         "the heads",
         2.0,
-        "With the outputs of its circuit's heads scaled up, {model}'s one-hop logit difference is at least twice as "
-        "high",
+        "With the outputs of its circuit's heads scaled up, {model}'s one-hop logit difference is at least twice that "
+        "of the unchanged model",
     ),
     (
         "quieter_opponents_help",
@@ -41,7 +41,7 @@ CHANGES = (
         "the heads",
         1.5,
         "With the outputs of the five heads that most work against the answer scaled down, {model}'s one-hop logit "
-        "difference is at least 1.5 times as high",
+        "difference is at least 1.5 times that of the unchanged model",
     ),
 )
 
@@ -64,7 +64,8 @@ def about_the_circuit(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "the_question_moves_the_answer",
-        f"{names(table)} answers one hop: the right answer's logit is above that of the paired question's answer.",
+        f"{names(table)} answers one hop: the right answer's logit is above that of the answer to a paired question, "
+        "which asks about another chain of the same facts.",
         of(table, "answers", "metric", "low"),
         "lower end (nats)",
         above=0,
@@ -90,7 +91,7 @@ def about_losing_it(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, NODES)
     yield evidence.claim(
         "it_is_lost_without_them",
-        f"Without the nodes of its one-hop circuit, {names(table)} loses at least 0.8 of its one-hop logit difference.",
+        f"Without its one-hop circuit, {names(table)} loses at least 0.8 of its one-hop logit difference.",
         of(table, "lost", "nodes"),
         "share lost",
         at_least=KEPT,
@@ -119,16 +120,16 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, "beyond (Conmy et al., 2023)")
     yield evidence.claim(
         "single_tokens_keep_it",
-        f"The nodes of {names(table)}'s one-hop circuit need to compute at a few tokens only: these places keep at "
-        "least 0.8 of the logit difference on other facts.",
+        f"The heads and MLPs of {names(table)}'s one-hop circuit are needed at a few tokens only: computing at these "
+        "tokens alone, they keep at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "places"),
         "share kept",
         at_least=KEPT,
     )
     yield evidence.claim(
         "half_of_the_edges_keep_it",
-        f"At most half of the possible edges between the places of {names(table)}'s one-hop circuit keep at least 0.8 "
-        "of the logit difference on other facts.",
+        f"In {names(table)}'s one-hop circuit, at most half of the possible edges between its heads and MLPs at single "
+        "tokens keep at least 0.8 of the logit difference on other facts.",
         of(table, "kept", "edges"),
         "share kept",
         at_least=KEPT,
@@ -140,8 +141,8 @@ def about_edges(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "random_edges_do_not",
-        f"Control: as many random edges between the places of {names(table)}'s one-hop circuit keep next to nothing of "
-        "the logit difference.",
+        f"Control: in {names(table)}'s one-hop circuit, as many random edges between its heads and MLPs at single "
+        "tokens keep next to nothing of the logit difference.",
         of(table, "kept", "random edges"),
         "share kept",
         at_most=IDLE,
@@ -158,8 +159,8 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     ours = table[(table.kind == "method kept") & (table.name == "ours")].set_index("run")
     yield Evidence(table, "beyond (Conmy et al., 2023)").claim(
         "smaller_than_acdc",
-        f"ACDC over {names(table)}'s heads and MLPs ends with more nodes than our one-hop circuit has (with τ at one "
-        "per cent of the logit difference).",
+        f"ACDC finds a larger one-hop circuit in {names(table)} than our search does, counted in heads and MLPs (with "
+        "ACDC's threshold τ at one per cent of the logit difference).",
         (sizes[acdc].min(axis=1) - ours.step).dropna(),
         "nodes more",
         above=0,
@@ -168,8 +169,8 @@ def about_methods(table: DataFrame) -> Iterator[Claim]:
     best = kept[gradients].T.groupby(lambda name: name.partition(",")[0]).max().T
     yield Evidence(table, "beyond (Syed et al., 2023)").claim(
         "gradients_alone_keep_less",
-        f"The {names(table)} nodes with the highest EAP scores, as many as our one-hop circuit has, keep less of the "
-        "logit difference on other facts than our circuit.",
+        f"The heads and MLPs of {names(table)} with the highest EAP scores, as many as our one-hop circuit has, keep "
+        "less of the logit difference on other facts than our circuit does.",
         (ours.value - best["EAP"]).dropna(),
         "share kept more",
         above=0,
@@ -182,7 +183,8 @@ def about_seeds(table: DataFrame) -> Iterator[Claim]:
     alike = [len(a & b) / len(a | b) for a, b in combinations(sets, 2)]
     yield Evidence(table, "beyond (8.2)").claim(
         "same_nodes_for_other_facts",
-        f"Searches on different draws of facts find much the same one-hop circuit in {names(table)}.",
+        f"Searches on different draws of facts find much the same one-hop circuit in {names(table)}, by the Jaccard "
+        "similarity of its heads and MLPs.",
         alike,
         "Jaccard similarity of two circuits",
         of="mean",
@@ -208,8 +210,8 @@ def about_wordings(main: DataFrame, others: DataFrame) -> Iterator[Claim]:
     shared = [max(len(a & b) / min(len(a), len(b)) for a in first) for b in sets.values()]
     yield Evidence(done, "beyond (8.2)", among=others).claim(
         "same_nodes_in_other_words",
-        f"In the other wordings in which {names(main)} answers one hop, its circuit and the circuit for equations "
-        "share at least half of the nodes of the smaller one.",
+        f"In every other wording in which {names(main)} answers one hop, its circuit shares with the circuit for "
+        "equations at least half of the heads and MLPs of the smaller circuit.",
         shared,
         "share of the smaller circuit",
         at_least=ALIKE,
@@ -231,8 +233,8 @@ def about_two_hops(table: DataFrame) -> Iterator[Claim]:
     early = handed_in(table)
     yield evidence.claim(
         "given_the_first_hop_it_does_the_second",
-        f"Asked for two hops, with the first hop's answer x_1 patched in at the query at a third of the depth, "
-        f"{names(table)} reaches at least half of one hop's logit difference.",
+        f"Asked for two hops, {names(table)} reaches at least half of one hop's logit difference if the first hop's "
+        "answer x_1 is patched in at the query at a third of the depth.",
         early / one,
         "metric as a share of one hop's",
         at_least=0.5,
@@ -245,16 +247,16 @@ def about_time(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(table, TWO)
     yield evidence.claim(
         "the_first_hop_is_not_there_in_time",
-        f"Asked for two hops, {names(table)} does not hold x_1 at the query in time: up to the last layer at which "
-        "patching helps, no probe finds it better than with shuffled labels.",
+        f"Asked for two hops, {names(table)} does not hold the first hop's answer x_1 at the query in time: up to the "
+        "last layer at which patching it in helps, no probe decodes it better than with shuffled labels.",
         above_shuffled(table),
         "lower end of the accuracy less the best with shuffled labels",
         at_most=0,
     )
     yield evidence.claim(
         "it_comes_when_it_is_too_late",
-        f"Asked for two hops, {names(table)} holds x_1 at the query too late: after the last layer at which patching "
-        "helps, a probe finds it better than with shuffled labels.",
+        f"Asked for two hops, {names(table)} holds the first hop's answer x_1 at the query too late: after the last "
+        "layer at which patching it in helps, a probe decodes it better than with shuffled labels.",
         above_shuffled(table, late=True),
         "lower end of the accuracy less the best with shuffled labels",
         above=0,
@@ -263,8 +265,8 @@ def about_time(table: DataFrame) -> Iterator[Claim]:
     random = of(table, "back-patching of other rows").groupby(level=0).max()
     yield evidence.claim(
         "running_layers_twice_does_not_help",
-        f"Running layers twice does not help {names(table)} with two hops: back-patching the query does no better than "
-        "patching in streams of other facts.",
+        f"Running layers twice does not help {names(table)} with two hops: back-patching the query's residual stream "
+        "does no better than patching in residual streams of other facts.",
         best - random,
         "lower end less the best of other rows (nats)",
         at_most=0,

@@ -78,7 +78,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims that rows have the losses that their reports state, and respect the exact minimum depth."""
     yield Evidence(table, "ours").claim(
         "rows_run_again",
-        f"On fresh sequences every row has the losses of its report, to within {CLOSE}, and as many hops learnt.",
+        f"On fresh sequences every board model has its report's losses, to within {CLOSE}, and as many learnt hops.",
         table.off,
         "difference of any hop's loss",
         at_most=CLOSE,
@@ -86,8 +86,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "4 (theorem 1)").claim(
         "no_row_is_below_the_exact_depth",
-        "No row has fewer layers than theory requires for its hops, given its mask, order of facts and number of "
-        "heads.",
+        "No model on the board has fewer layers than theory requires for the hops that it learnt, given its mask, "
+        "order of facts and number of heads.",
         table.layers - table.least,
         "number of layers above the exact minimum depth",
         at_least=0,
@@ -95,8 +95,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     alone = table[table.curriculum == "none"]
     yield Evidence(alone, "7.2", among=table).claim(
         "no_curriculum_learns_at_most_two_hops",
-        "No row that is asked for the last hop alone, without an implicit curriculum, learns more than two hops "
-        f"({(alone.asked > 2).sum()} of {len(alone)} such rows are asked for more).",
+        "No model on the board that is asked for the last hop alone, without an implicit curriculum, learns more than "
+        f"two hops ({(alone.asked > 2).sum()} of {len(alone)} such models are asked for more).",
         alone.hops,
         f"hops learnt (loss below {LEARNT})",
         at_most=2,

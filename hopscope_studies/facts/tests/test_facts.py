@@ -358,7 +358,7 @@ def test_a_search_in_which_nothing_passed_counts():
     rows = {"version": "v", "seed": 0, "kind": "capacity", "run": "c", "d": 16, "alpha": 1.0, "beta": 0.0, **nothing}
     claim = {c.id: c for c in facts.claims(pandas.concat([table, DataFrame([rows])]))}["facts_per_parameter"]
     assert (claim.n, claim.spread[0]) == (4, pytest.approx(9 / 1024))
-    assert "in 1 of 4 searches no size passed" in claim.sentence
+    assert "in 1 of 4 searches no number of facts tried was recalled" in claim.sentence
 
 
 def test_a_shape_counts_as_trained_longest_and_the_gap_is_in_logarithms():

@@ -101,13 +101,13 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements."""
-    sentence = "Models trained on k-fold composition alone (k = {}) stay at the chance loss ln N."
+    sentence = "Models trained on k hops alone (k = {}) stay at ln N, the loss of a guess among N symbols."
     yield alone(at_k(table, "none"), sentence)
-    for name, words in (("layerwise", "curriculum"), ("mixture", "mixture")):
-        yield solved(at_k(table, name), name, words)
+    yield solved("curriculum_solves", at_k(table, "layerwise"), "in stages of 1, 2, 4, … hops (`layerwise`)")
+    yield solved("mixture_solves", at_k(table, "mixture"), "on a mixture of 1, 2, 4, … hops (`mixture`)")
     sentence = (
-        "Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({} pairs of "
-        "neighbours)."
+        "Models that are trained on 1, 2, 4, … hops from the start learn them one after the other (judged on {} pairs "
+        "of successive numbers)."
     )
     yield in_order(ends(table), sentence, source="")
     yield by_layer(ends(table))
@@ -115,11 +115,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield cost_of_a_mixture(at_k(table, "mixture"))
 
 
-def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
+def solved(id: str, rows: DataFrame, words: str) -> Claim:
     return over_runs(
-        f"{words}_solves",
-        f"With the {words} (`{curriculum}`), models solve k-fold composition within the same number of steps, k = "
-        f"{listed(rows.task_k)} ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
+        id,
+        f"Trained {words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as training on k "
+        f"hops alone has ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss over ln N",
         rows,
@@ -132,11 +132,11 @@ def by_layer(rows: DataFrame) -> Claim:
     every = rows[rows.curriculum == "implicit"]
     reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
     allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
-    words = "; ".join(f"L = {n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
+    words = "; ".join(f"{listed(reached[allowed == 2 ** (n - 1)])} with L = {n}" for n in sorted(set(every.layers)))
     return over_runs(
         "layer_by_layer",
-        "Models of L layers learn 2^(L−1) hops and no more, so that each layer doubles the hops (greatest number "
-        f"learnt with {words}).",
+        "Trained on all numbers of hops at once, models of L layers learn 2^(L−1) hops and no more: each layer doubles "
+        f"the hops (greatest numbers learnt: {words}).",
         reached / allowed,
         "ratio of the greatest number of hops below half of ln N to 2^(L−1)",
         rows,
@@ -157,9 +157,9 @@ def cost_alone(table: DataFrame) -> Claim:
     least = any(rows[rows.task_k == b].learnt.isna().any() for _, b in pairs)
     return over_runs(
         "cost_alone",
-        f"Without a curriculum the cost of k-fold composition grows as N^k: each further hop takes N = {symbols} "
-        "times as many steps (from k = "
-        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; a lower bound' if least else ''}).",
+        f"Trained on k hops alone, models need steps that grow as N^k: each further hop takes at least N = {symbols} "
+        "times as many steps (measured from k = "
+        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; the factor is a lower bound' if least else ''}).",
         Series([steps[b] / steps[a] for a, b in pairs], dtype=float),
         "ratio of median steps to half of ln N with one more hop",
         table,
@@ -175,8 +175,8 @@ def cost_of_a_mixture(rows: DataFrame) -> Claim:
     never = int(rows.learnt.isna().sum())
     return over_runs(
         "cost_of_a_mixture",
-        "With a mixture of hops the number of steps that models need to learn k hops grows at most linearly in k "
-        f"(the number is the exponent; {never} of {len(rows)} runs never learnt them).",
+        "Trained on a mixture of numbers of hops, models need steps to learn k hops that grow at most linearly with k "
+        f"(the number is the exponent of k; {never} of {len(rows)} runs never learnt k hops).",
         Series(powers, dtype=float),
         "exponent",
         rows,

@@ -64,7 +64,7 @@ def test_growth_is_compared_with_growth():
     assert set(found) == set(claim_ids("easy_to_hard"))
     growth = found["growth_is_slower_with_easy_data"]
     assert (growth.verdict, growth.number) == ("holds", pytest.approx((1000 / 95) / (295 / 95)))
-    assert "more than 10.5 times" in growth.sentence and "k = 8: never" in growth.sentence
+    assert "(more than 10.5)" in growth.sentence
     fails = {"eight_hops_together", "stages_solve", "frozen_stages_solve"}
     assert {name for name, claim in found.items() if claim.verdict == "fails"} == fails
     assert found["freezing_helps"].number == pytest.approx(0.1 / 1.3863)

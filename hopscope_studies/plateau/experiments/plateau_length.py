@@ -156,8 +156,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
         yield Evidence(table, "beyond (9.2)").claim(
             name,
-            f"The wait from the plateau to x1, the only hop, scales as the length to the power of {power:g} ± "
-            f"{LEEWAY:g}, {words}.",
+            "The number of steps from the plateau to the only hop, x1, scales as the sequence length to the power of "
+            f"{power:g} ± {LEEWAY:g}, {words}.",
             powers,
             "power of the length, seed by seed",
             n=len(powers),

@@ -108,8 +108,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     words = "gradient of the score of the token before"
     yield told.held(
         "queries_pull_the_join_down",
-        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the "
-        "gradient at layer 0's query positions lowers attention to the token before.",
+        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the gradient "
+        "at layer 0's query positions lowers attention to the previous token.",
         queries,
         f"{words}, at queries",
         rows,
@@ -119,7 +119,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield told.held(
         "first_values_pull_it_up",
         "In the three-hop model, the gradient at the value positions of step 1 raises layer 0's attention to the "
-        f"token before if its bias starts high enough (b = {STRONG}).",
+        f"previous token if its bias starts high enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
         rows[rows.start == STRONG],
@@ -128,8 +128,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     weak = values[values.index.get_level_values("start") == WEAK]
     yield told.held(
         "the_pull_grows_with_the_join",
-        "In the three-hop model, the gradient at the value positions of step 1 on attention to the token before is "
-        f"more than ten times as strong from b = {STRONG} as from b = {WEAK}.",
+        "In the three-hop model, the gradient of layer 0's attention to the previous token at the value positions of "
+        f"step 1 is more than ten times as strong from an initial bias b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows[rows.start == STRONG],
@@ -152,15 +152,15 @@ def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
             "the_plateau_reads_the_keys_of_step_2",
             WEAK,
             "key[2]",
-            "Where the three-hop model stays at the plateau (b = 1), later layers' queries attend to the keys of "
-            "step 2, which also hold x1 and need no join.",
+            "If the three-hop model stays at the plateau (initial bias b = 1), later layers' queries attend to the "
+            "keys of step 2, which also hold the first hop's answer x1 and need not be joined with another token.",
         ),
         (
             "what_learns_reads_the_values_of_step_1",
             STRONG,
             "value[1]",
-            "Control: where the three-hop model learns x1 (b = 4), later layers' queries attend to the values of "
-            "step 1.",
+            "Control: if the three-hop model learns the first hop (initial bias b = 4), later layers' queries attend "
+            "to the values of step 1.",
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]

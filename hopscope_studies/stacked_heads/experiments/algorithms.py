@@ -154,7 +154,7 @@ def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
     of = table[table.kind == "circuit"]
     return Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
-        "By the theory's information-flow model, the paths of every circuit found in a one-head-per-layer model "
+        "By the theory of information flow, the attention paths of every circuit found in a one-head-per-layer model "
         f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
         circuits.name != NONE,
         "circuits whose paths suffice",
@@ -167,7 +167,7 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether circuits match the paper's description."""
     return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
         "one_hop_per_layer",
-        "If a model has enough layers for one hop per layer, the query of its circuit follows the chain by itself, one "
+        "In models with enough layers for one hop per layer, the query follows the chain by itself in the circuit, one "
         "fact after the other, as the paper describes (three hops or more).",
         circuits.name == "linear, by the query",
         "circuits in which the query does all",
@@ -180,8 +180,8 @@ def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether, with deepest facts first, facts are joined ahead of the query."""
     return Evidence(circuits, "beyond", among=table).claim(
         "facts_look_ahead",
-        "With deepest facts first, every circuit for three hops or more joins facts to the facts that follow from "
-        "them, before the query reads them.",
+        "With deepest facts first, in every circuit for three hops or more facts attend to the facts that follow them "
+        "on their chain before the query reads them.",
         circuits.ahead,
         "number of merges by facts",
         at_least=1,
@@ -192,8 +192,7 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether circuits at the minimum depth are pointer doubling."""
     return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
-        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires (three hops "
-        "or more).",
+        "Every circuit at exactly the minimum depth uses pointer doubling, as theory requires (three hops or more).",
         circuits.name.str.startswith("doubling"),
         "circuits that are pointer doubling",
         of="share of",
@@ -234,8 +233,8 @@ def later(paths: DataFrame, table: DataFrame) -> Claim:
     waits = [first_of(part, "ahead") - first_of(part, "read") for part in both]
     return Evidence(paths, "beyond (9.2)", among=table).claim(
         "look_ahead_comes_later",
-        "With deepest facts first, a circuit's first path that joins two facts emerges after the query's first path "
-        f"that reads a fact ({len(waits)} circuits).",
+        "With deepest facts first, a circuit's first path from one fact to another emerges in training after its first "
+        f"path from the query to a fact ({len(waits)} circuits).",
         waits,
         "number of steps from the first read to the first merge ahead",
         n=len(waits),

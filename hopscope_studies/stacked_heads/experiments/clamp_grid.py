@@ -73,26 +73,26 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         (
             "facts whole",
             "x1",
-            "If a clamp joins the two tokens of each fact, a four-layer model learns the first of two hops in fewer "
-            "steps than without it.",
+            "If attention is clamped in training so that every fact's value attends to its key, a four-layer model "
+            "learns the first of two hops in fewer steps than without the clamp.",
         ),
         (
             "first hop ready",
             "x2",
-            "If a clamp gives the model the first hop's look-up, a four-layer model learns the second of two hops "
-            "in fewer steps than without it.",
+            "If attention is clamped in training so that the query attends to the first hop's answer, a four-layer "
+            "model learns the second of two hops in fewer steps than without the clamp.",
         ),
         (
             "second hop ready",
             "x1",
-            "If a clamp gives the model the second hop's look-up, a four-layer model learns the first of two hops "
-            "in fewer steps than without it.",
+            "If attention is clamped in training so that the query attends to the second hop's answer, a four-layer "
+            "model learns the first of two hops in fewer steps than without the clamp.",
         ),
         (
             "facts not in layer 0",
             "x1",
-            "If a clamp keeps layer 0 from joining the two tokens of each fact, a four-layer model learns the first "
-            "of two hops in more steps than without it, or not at all.",
+            "If a clamp keeps every fact's value from attending to its key in layer 0, a four-layer model learns the "
+            "first of two hops in more steps than without the clamp, or not at all.",
         ),
     ):
         sooner = not clamp.startswith("facts not")

@@ -136,8 +136,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     stuck = plain[plain.hop == last]
     yield Evidence(stuck, "beyond (3.1)", among=taught).claim(
         "not_without_the_prior",
-        f"Without the prior, a five-layer model does not learn the variable that needs two premises, {last}, in as "
-        "many steps as with it.",
+        "Without a prior for the premises' distances, a five-layer model does not learn the variable that needs two "
+        f"premises, {last}, in as many steps as with it.",
         [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first(),
         "final loss beyond that at which a hop counts as learnt",
         at_least=0,

@@ -70,7 +70,7 @@ def solves(rows: DataFrame, name: str) -> Claim:
     return Evidence(rows, section).claim(
         f"{name}_solves",
         f"With the curriculum `{name}`, most runs of a four-layer model solve the last hop in as many steps as are "
-        f"given to no curriculum ({solved.sum()} of {len(rows)}).",
+        f"given to training without a curriculum ({solved.sum()} of {len(rows)}).",
         rows.loss,
         "final loss",
         number="median",

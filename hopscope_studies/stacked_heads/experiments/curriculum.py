@@ -70,7 +70,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     waits = lags(zip(learnt.x1, learnt.x2, strict=True))
     yield Evidence(taught, "7.2", source="paper").claim(
         "hops_in_order",
-        "Trained on two hops with implicit curriculum, every run learns x1 before x2 "
+        "Trained on two hops with implicit curriculum, every run learns the first hop, x1, before the second, x2 "
         f"({int(learnt.x2.isna().sum())} of {len(learnt)} did not learn x2 in training).",
         waits,
         "number of steps from x1 to x2",

@@ -51,20 +51,20 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     below = table[table.layers < table.least]
     yield Evidence(below, "5", source="the paper's bound for learnt", among=table).claim(
         "width_is_no_depth",
-        "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is so wide "
-        "that it has as many parameters.",
+        "A two-hop model with fewer layers than a hop needs in theory does not learn the hop, even if it is so wide "
+        "that it has as many parameters as a model that is deep enough.",
         below.loss,
         "final partial loss",
         at_least=LEARNT,
     )
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
     yield somebody_solves(
-        deep, "shape", "With every shape (layers × width) that is deep enough for two hops, some seed solves both."
+        deep, "shape", "With every shape (layers × width) deep enough for two hops, some seed solves both hops."
     )
     yield grows_with(
         deep,
         "layers",
         "sooner_if_deeper",
-        "Of two-hop models that are deep enough and have equally many parameters, deeper ones learn a hop sooner.",
+        "Of two-hop models that are deep enough and have equally many parameters, deeper ones learn their hops sooner.",
         -1,
     )

@@ -181,7 +181,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on what the paper says of large models, with our numbers, and on what small models can do."""
     scored = table[table.protocol == "log_likelihood"]
     equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
-    said = f"Large language models solve multi-hop equations almost perfectly up to D = 5 (ours: {names(table)})."
+    said = f"Large language models solve multi-hop equations almost perfectly up to D = 5 (asked here: {names(table)})."
     yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5], table)
     rest = scored[scored.formulation != "equations"]
     yield paper_says(
@@ -225,7 +225,7 @@ def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limi
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
     return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
         name,
-        f"{sentence[:-1]} ({passing} of {len(rows)} accuracies).",
+        f"{sentence[:-1]} (true of {passing} of {len(rows)} accuracies).",
         rows.accuracy,
         "accuracy",
         n=int(rows.n.sum()),

@@ -160,7 +160,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(solved, "8.2, E", source="paper", among=table).claim(
         "circuits_by_joint_replacement",
         "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
-        "attention patterns are replaced at once.",
+        "attention patterns are set by hand at once.",
         solved.by_hand,
         "loss by hand",
         number="highest",

@@ -252,8 +252,8 @@ def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim
     tau = float("nan") if order.mean_tau is None else order.mean_tau
     return Evidence(table, "beyond (9.2)", source="").claim(
         "order_over_seeds",
-        "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing contradicts "
-        f"this order in {order.holds} of {order.runs} runs).",
+        "The first attention paths from one role to another emerge in the same order in all runs of the 24-layer model "
+        f"(nothing contradicts this order in {order.holds} of {order.runs} runs).",
         tau,
         n=order.runs,
         spread=order.mean_tau_interval,

@@ -126,7 +126,7 @@ def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
     by_depth = both.groupby("hops")[["correct", "correct_other", "n"]].sum()
     return Evidence(rows, "beyond (Greenblatt, 2026)").claim(
         f"{name}_lift_{model}",
-        f"{how}, {model} answers more questions of two hops or more ({won} are won and {lost} lost).",
+        f"{how}, {model} answers more questions of two hops or more than without (it wins {won} and loses {lost}).",
         (by_depth.correct_other - by_depth.correct) / by_depth.n,
         "accuracy gained, by depth",
         n=int(both.n.sum()),

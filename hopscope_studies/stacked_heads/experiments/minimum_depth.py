@@ -166,7 +166,7 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
     """Judge whether for every D some seed learns all hops."""
     return Evidence(each, "5, beyond", source="the paper's bound for learnt", among=table).claim(
         name,
-        f"{words}, some seed of a one-head-per-layer model learns all hops, for every D ({PRIOR_WORDS}).",
+        f"{words}, some seed of a one-head-per-layer model learns all D hops, for every D ({PRIOR_WORDS}).",
         each.groupby("D").worst.min(),
         "loss of the worst hop in a D's best seed",
         below=LEARNT,
@@ -183,8 +183,8 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     contrary = at_most(n - these, n, len(each) - these - others, len(each))
     return Evidence(each, "beyond", among=table).claim(
         "no_slack_is_hard",
-        "In models of exactly the minimum depth, chains that are as long as this depth allows are learnt by a smaller "
-        f"share of seeds than other chains ({counts}; {PRIOR_WORDS}).",
+        "In models of exactly the minimum depth, the longest chains that this depth allows are learnt completely in a "
+        f"smaller share of runs than shorter chains ({counts}; {PRIOR_WORDS}).",
         float(learnt[tight].mean() - learnt[~tight].mean()),
         also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
     )
@@ -196,7 +196,7 @@ def growth(each: DataFrame, table: DataFrame) -> Claim:
     return Evidence(each, "beyond", among=table).claim(
         "time_grows_no_faster_than_chains",
         "In one-head-per-layer models that learn all hops, the step at which the last hop is learnt grows no faster "
-        f"than D ({PRIOR_WORDS}).",
+        f"than the number of hops D ({PRIOR_WORDS}).",
         exponent,
         "exponent of D",
         at_most=1,

@@ -57,8 +57,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     needed = minimum_depth(int(deep.k.max()), "causal", "one", "deepest_first").min_layers
     yield Evidence(deep, "beyond (3.1)", source="the paper's bound for not learnt").claim(
         "deepest_first_waits",
-        "With deepest facts first, a four-layer model learns neither of two hops in as many steps, though in theory "
-        f"{needed} of its layers would suffice.",
+        f"With deepest facts first, a four-layer model learns neither of two hops in {deep.steps.max()} steps, though "
+        f"in theory {needed} of its layers would suffice.",
         deep.loss,
         "final partial loss",
         above=0.7,

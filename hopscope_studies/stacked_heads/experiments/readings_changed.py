@@ -156,8 +156,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     first = table[(table.k == 1) & (table.order == "nearest_first")]
     yield Evidence(first, "beyond (9.2)", among=table).claim(
         "no_change_restores_the_wait",
-        f"With nearest facts first, whatever single choice is changed, x1 is learnt within a quarter of {STEPS:,} "
-        "steps.",
+        f"With nearest facts first, the first hop, x1, is learnt within a quarter of {STEPS:,} steps, whichever single "
+        "setting of Transformer D's recipe is changed.",
         first.learnt.fillna(math.inf) / STEPS,
         "step at which x1 is learnt, as a share of all",
         at_most=WAIT,
@@ -169,7 +169,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     by_order = {order: last[last.order == order].learnt for order in ORDERS}
     yield Evidence(last, "beyond (3.1, 6)", among=table).claim(
         "nearest_first_stays_at_the_first_hop",
-        "With Transformer D's recipe at a smaller shape and nearest facts first, at most four of eight runs learn the "
+        "With Transformer D's recipe in a smaller model and nearest facts first, at most four of eight runs learn the "
         "second hop, fewer than with deepest facts first.",
         [by_order["nearest_first"].notna().mean() - by_order["deepest_first"].notna().mean()],
         "share of runs that learn the second hop, less that with deepest facts first",
@@ -180,7 +180,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     default = table[(table.change == LEARNT_POSITIONS) & (table.order == "deepest_first")]
     yield Evidence(default, "beyond (7.1)", among=table).claim(
         "learnt_positions_learn_every_hop",
-        f"With deepest facts first and learnt positions, each of eight runs learns both hops within {STEPS:,} steps.",
+        f"With deepest facts first and learnt position embeddings, each of eight runs learns both hops in {STEPS:,} "
+        "steps.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
         below=math.inf,
@@ -218,8 +219,8 @@ def sooner(table: DataFrame) -> Claim:
     wins, losses = int((nearest < deepest).sum()), int((nearest > deepest).sum())
     return Evidence(rows, "beyond (3.1, 6)", among=table).claim(
         "nearest_first_is_sooner",
-        "With Transformer D's recipe at a smaller shape, x1 is learnt sooner with nearest than with deepest facts "
-        f"first ({wins} of {wins + losses} seeds).",
+        "With Transformer D's recipe in a smaller model, the first hop is learnt sooner with nearest than with deepest "
+        f"facts first ({wins} of {wins + losses} seeds).",
         [wins / (wins + losses)] if wins + losses else [],
         "share of seeds in which it is learnt sooner",
         n=wins + losses,

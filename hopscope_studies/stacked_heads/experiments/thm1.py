@@ -121,7 +121,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(trained, SECTION).claim(
         "nothing_beyond_reach",
         "In trained models no piece of a chain is decoded from a residual stream that theorem 1 does not yet allow to "
-        f"hold it ({int(breaches.sum())} of {len(beyond)} cells).",
+        f"hold it (in {int(breaches.sum())} of {len(beyond)} combinations of piece, position and layer).",
         breaches,
         "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
         of="total",
@@ -171,7 +171,7 @@ def first_layers(trained: DataFrame) -> Claim:
     early = [key for key in first.index if key not in least.index]
     return Evidence(trained, SECTION).claim(
         "no_sooner_than_the_minimum_depth",
-        "In trained models no probe decodes x_k at the query after fewer layers than k hops need.",
+        "In trained models no probe decodes the answer to k hops at the query after fewer layers than k hops need.",
         (first - least).dropna(),  # a piece beyond the reach of the whole model has no least layer
         "difference in layers to the exact minimum depth (causal, many heads)",
         at_least=0,
@@ -195,14 +195,14 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     )
     nulls = (
         ("untrained", "untrained_holds_nothing_beyond", "beyond its reach before training", breachable(table)),
-        ("random chain", "random_chain_is_not_decoded", "of a randomly drawn chain, allowed or not", table),
+        ("random chain", "random_chain_is_not_decoded", "that was drawn at random, allowed or not", table),
     )
     for kind, name, where, judged in nulls:
         cells = judged[judged["model"] == kind]
         yield Evidence(trained, SECTION).claim(
             name,
-            f"Control: probes of the residual streams find no piece {where} ({int(cells['decoded'].sum())} of "
-            f"{len(cells)} cells).",
+            f"Control: probes of residual streams decode no piece of a chain {where} (in {int(cells['decoded'].sum())} "
+            f"of {len(cells)} combinations of piece, position and layer).",
             cells.groupby("seed")["decoded"].mean(),
             "share of cells decoded",
             number=cells["decoded"].mean(),

@@ -44,7 +44,7 @@ def one_hop(language: DataFrame) -> Claim:
     lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
     return Evidence(rows, "beyond", source="a guess").claim(
         "one_hop_is_found",
-        f"Asked for one hop among {MOST} chains, SmolLM2 is right more often than a guess, in every template.",
+        f"Asked for one hop among {MOST} chains, SmolLM2 is right more often than a guess, in every prompt template.",
         lows,
         "lower end of the 95 % interval of a template's share of right answers",
         n=int(rows.asked.sum()),
@@ -79,7 +79,7 @@ def worse(language: DataFrame) -> Claim:
     one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
     return Evidence(language, "beyond").claim(
         "two_hops_are_harder",
-        f"In the same texts of {MOST} chains SmolLM2 is right more often about one hop than about two, in every seed.",
+        f"On the same texts of {MOST} chains, SmolLM2 answers one hop rightly more often than two, in every seed.",
         one.right / one.asked - two.right / two.asked,
         "share of right answers to one hop less that to two",
         n=int(two.asked.sum()),
@@ -93,8 +93,8 @@ def ends(language: DataFrame) -> Claim:
     return mostly_an_end(
         rows,
         "ends_rather_than_middles",
-        f"Asked for two hops among {MOST} chains, SmolLM2 finds the end of some chain likelier than all middles in "
-        "most texts.",
+        f"Asked for two hops among {MOST} chains, SmolLM2 gives the end of some chain a higher probability than every "
+        "chain's middle in most texts.",
     )
 
 
@@ -104,7 +104,8 @@ def alone(language: DataFrame) -> Claim:
     return mostly_an_end(
         rows,
         "a_chain_alone_is_followed",
-        "Asked for two hops of the only chain, SmolLM2 finds the chain's end likelier than its middle in most texts.",
+        "Asked for two hops of the only chain, SmolLM2 gives the chain's end a higher probability than its middle in "
+        "most texts.",
     )
 
 
