@@ -85,7 +85,7 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
         "On two-hop questions, on which only output head `end` was trained, head `middle` prefers the right chain's "
-        "middle more often than a head that is fitted afterwards to a trunk trained with head `end` alone.",
+        "middle more often than a control, a head that is fitted afterwards to a trunk trained with head `end` alone.",
         beside,
         "difference of shares",
         above=FAR,
@@ -96,7 +96,7 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
         "On two-hop questions, on which only output head `end` was trained, head `middle` prefers the right chain's "
-        "middle more often than a head trained together with head `end`, but on sequences of other tokens.",
+        "middle more often than a control, a head trained together with head `end`, but on sequences of other tokens.",
         over,
         "difference of shares",
         above=FAR,
