@@ -1,5 +1,5 @@
 """In-context learning by gradient descent: a linear self-attention layer, and what it computes. See its README.
 
 Found: One linear attention layer learns one step of gradient descent, and two looped layers learn two steps of GD++. A
-layer that is applied ten times to its own output diverges.
+layer that is applied ten times to its own output, x and y together, diverges.
 """
