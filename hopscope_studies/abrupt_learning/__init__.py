@@ -1,5 +1,5 @@
 """Why in-context classification is learnt abruptly, and when it is not learnt at all (Reddy, 2024). See its README.
 
-Found: Labels of the context are named first, and the induction head forms as the loss falls. With as many distinct
-labels as pairs, SGD never learns and Adam always does.
+Found: A model first names labels of the context at random, and the induction head forms as the loss then falls. If the
+labels of a sequence all differ, SGD never learns and Adam always does.
 """

@@ -1,6 +1,6 @@
 """k-fold composition, from k hops alone and from easy to hard (Wang, Nichani et al., 2025, arXiv:2505.23683).
 
 Found: Without a curriculum, models do not learn three hops. If fewer hops are asked as well, together or in cumulative
-stages, four hops are learnt in every seed. Plain stages forget. Errors of hop-k depend on depth as in the published
-table.
+stages, four hops are learnt in every seed. In stages that ask for one number of hops only, models forget the earlier
+hops. The errors of hop-k depend on the number of layers as in the published table.
 """
