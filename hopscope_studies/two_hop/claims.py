@@ -23,6 +23,23 @@ RIGHT, WRONG = 0.9, 0.5
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The paper's observations, and our claims."""
+    yield from by_condition(table)
+    yield middle_first(table)
+    yield abrupt(table)
+    yield plateau(table)
+    yield told_apart(table)
+    yield ends_at(
+        table,
+        "nothing_below_the_minimum",
+        "two layers",
+        "Models with two layers of plain attention, one fewer than two hops need in theory, do not learn two hops.",
+        at_least=STALLED,
+    )
+    yield untrained(table)
+
+
+def by_condition(table: DataFrame) -> Iterator[Claim]:
+    """Claims about which conditions of training are enough for two hops."""
     yield ends_at(
         table,
         "every_hop_and_a_prior_are_enough",
@@ -54,18 +71,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "Models with KV shifting attention learn two hops without heads that initially attend to the previous token.",
         at_most=SOLVED,
     )
-    yield middle_first(table)
-    yield abrupt(table)
-    yield plateau(table)
-    yield told_apart(table)
-    yield ends_at(
-        table,
-        "nothing_below_the_minimum",
-        "two layers",
-        "Models with two layers of plain attention, one fewer than two hops need in theory, do not learn two hops.",
-        at_least=STALLED,
-    )
-    yield untrained(table)
 
 
 def curve(table: DataFrame, condition: str, hop: str = "x2") -> DataFrame:
