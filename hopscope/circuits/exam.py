@@ -118,10 +118,6 @@ class Exam:
         self.trial += 1
         self.report = self.evaluator(drawn_for(self.trial)[0], self.settings.report)
 
-    def more_to_report_on(self, times: int) -> Evaluator:
-        """Further sequences beside the report's, so many times as many."""
-        return self.evaluator(drawn_for(self.trial)[1], times * self.settings.report)
-
     def set_thresholds(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
         changes: list[Change] = [AsIs(), self.kept(())]
