@@ -292,8 +292,7 @@ class Exam:
     def shown(self, rows: Rows) -> Units:
         """What is told of rows of which no paths suffice: their strongest, or all with a share if only these work."""
         strongest = self.named(rows)
-        wide = self.widened(strongest)
-        return next(filter(self.works, (strongest, wide)), strongest)
+        return next(filter(self.works, (strongest, self.widened(strongest))), strongest)
 
     def note_awakened(self, rows: Rows) -> None:
         """Note how strong the paths of rows are while these are alone, where that is more than in the whole model.

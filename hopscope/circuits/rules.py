@@ -25,8 +25,7 @@ def choose_rules(exam: Exam, units: Units, bound: float) -> dict[Row, Hypothesis
     exam.watch("choosing the simplest hypotheses")
     rows = sorted(frozenset(map(row_of, paths_of(units))))
     whole = max(bound, 1.05 * exam.data.loss(exam.kept(units)).mean)  # a circuit that fails live asks for no worse
-    found = {row: simplest(exam, row, units, (bound, whole)) for row in rows}
-    return {row: rule for row, rule in found.items() if rule is not None}
+    return {row: rule for row in rows if (rule := simplest(exam, row, units, (bound, whole))) is not None}
 
 
 def simplest(exam: Exam, row: Row, units: Units, bounds: tuple[float, float]) -> Hypothesis | None:
