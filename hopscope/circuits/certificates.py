@@ -15,14 +15,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import Evaluator, Kept
+from hopscope.circuits.evaluator import OUTPUT, Evaluator, Kept
 from hopscope.circuits.units import Ground, Row, Unit, paths_of
 from hopscope.interventions.engine import PATTERN, STREAM
 from hopscope.problem.paths import Path
 
 Part = Literal["query", "key", "value"]
 HOOKS: Mapping[Part, str] = {"query": "q", "key": "k", "value": "v"}
-HELD = "attn.hook_z"  # what attention layers are held by: what their heads say
 LEAST_SHARE = 0.25  # of the attention, or of what the path is worth in loss: below, a supply is not reported (ours)
 
 
@@ -80,7 +79,7 @@ def certify(
 def can_be_asked(evaluator: Evaluator) -> bool:
     """Whether the model exposes every activation that certificates patch. The search needs only patterns."""
     known = {*evaluator.model.activation_names}
-    names = [PATTERN, HELD, *(f"attn.hook_{short}" for short in HOOKS.values())]
+    names = [PATTERN, OUTPUT, *(f"attn.hook_{short}" for short in HOOKS.values())]
     names += [STREAM] if evaluator.model.starts_at_layers else []
     return {f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names} <= known
 
@@ -93,7 +92,7 @@ class Intact:
 
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
         self.evaluator, self.units, self.null, self.identity = evaluator, frozenset(units), null, identity
-        names = [HELD, PATTERN, *([STREAM] if evaluator.model.starts_at_layers else [])]
+        names = [OUTPUT, PATTERN, *([STREAM] if evaluator.model.starts_at_layers else [])]
         kept = [f"blocks.{layer}.{name}" for layer in evaluator.layers for name in names]
         outputs, self.whole = self.run(self.units, {}, kept)
         self.loss = self.loss_of(outputs)
@@ -127,7 +126,7 @@ class Intact:
     def lacking(self, source: Unit, layer: int) -> Mapping[Any, Tensor]:
         """Queries, keys and values of a layer without an earlier unit; layers in between keep their attention."""
         if (source, layer) not in self.without:
-            held = (f"blocks.{i}.{HELD}" for i in range(source.layer + 1, layer))
+            held = (f"blocks.{i}.{OUTPUT}" for i in range(source.layer + 1, layer))
             between = {name: self.whole[name] for name in held}
             names = [f"blocks.{layer}.attn.hook_{short}" for short in HOOKS.values()]
             _, kept = self.run(self.units - {source}, between, names, source.layer, layer + 1)

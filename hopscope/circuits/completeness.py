@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 from hopscope.circuits.circuit import Completeness, Minimality
-from hopscope.circuits.exam import ASLEEP, MOST, Exam, Rows, Units
+from hopscope.circuits.exam import ASLEEP, LARGE, MOST, Exam, Rows, Units
 from hopscope.circuits.sequential import FEW as FIRST
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, Unit, row_of
@@ -49,6 +49,8 @@ def claim_without_proof(suffices: Sufficiency, circuits: Sequence[Units], ended:
 def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness, all_needed: bool = True) -> Minimality:
     """Which of the field's four levels was tried, on samples (Hadad et al., 2026, arXiv 2602.16823).
 
+    Of a large circuit no more than the least is claimed: not every removal of one unit was tried on the set itself.
+
     Args:
         suffices: the joint test.
         circuit: that was accepted.
@@ -56,7 +58,7 @@ def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness, all_n
         all_needed: whether on the report's sequences, too, it fails without any one path.
     """
     open_ = suffices.open_parts([circuit])
-    if not all_needed or any(len(part) == len(circuit) - 1 for part in open_):
+    if not all_needed or len(circuit) > LARGE or any(len(part) == len(circuit) - 1 for part in open_):
         return "quasi"
     if claim.claim == "proven" and len(circuit) == claim.size:
         return "cardinal"

@@ -16,16 +16,17 @@ long as there are any.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.completeness import claim_without_proof, try_every_set
-from hopscope.circuits.exam import HAIR, LARGE, MOST, Discovery as Discovery, Exam, Rows, Units, Watch, names
+from hopscope.circuits.exam import AVERAGES, HAIR, LARGE, MOST, Discovery as Discovery, Exam, Rows, Units, Watch, names
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
-from hopscope.circuits.sufficiency import Sufficiency, smallest_first
+from hopscope.circuits.sufficiency import LAST, SURER, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, paths_of, row_of
 from hopscope.circuits.use import sleeps, use_of
 from hopscope.core.settings import BadInput
@@ -33,6 +34,7 @@ from hopscope.models.base import Model
 from hopscope.runs.demand import check_search
 from hopscope.tasks.base import Task
 
+PURE = 0.9  # share of a row's attention, of which so little is elsewhere that its path is all of it (ours)
 STRICTNESS = (1.0, 0.6, 0.3)  # of the way from the model's loss to the threshold, allowed to sets of rows in turn
 
 
@@ -84,6 +86,8 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
         # Rows that a set clearly needs (`needed_rows`) are forbidden in turn, so that others take their place.
         row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
         circuits, all_ = circuits_in(exam, suffices, row_sets)
+        if not circuits and any(len(rows) > LARGE for rows in row_sets):
+            circuits, all_ = of_many_rows(exam, suffices), False
         while not circuits and suffices.look_closer():  # draws more sequences for sets that are undecided
             circuits, all_ = circuits_in(exam, suffices, row_sets)
         if not circuits:
@@ -157,6 +161,32 @@ def candidates(exam: Exam, rows: Rows) -> Iterator[Units]:
         few = minimal(sorted(wide, key=exam.by_strength), exam.works)
         exam.write("3 paths", names(few), "of these the ones that are needed live", None, "tried")
         yield few
+
+
+def of_many_rows(exam: Exam, suffices: Sufficiency) -> list[Units]:
+    """A circuit where many rows help a little each; none, if what is left of all rows does not suffice.
+
+    A minimal set of many rows has used up the room below the threshold: of those the luckiest pass on a few sequences,
+    and fail on others. So rows are left out of the whole model one after the other, while each costs less than half a
+    hair. The last layers' come first: what they write is read by the fewest. A row that attends to next to nothing else
+    becomes its path. Then whatever the joint test can spare is left out, in the same order, on half as many sequences.
+    Of the sets on the way the last is taken that passes on all of them, too, and more surely.
+    """
+    exam.watch("leaving out rows one after the other")
+    last_first = lambda unit: (-unit.layer, exam.effects[row_of(unit)], str(unit))  # noqa: E731
+    live, on = frozenset(exam.by_effect()), exam.evaluator(AVERAGES, exam.settings.discovery + exam.settings.selection)
+    lost = on.loss(exam.rows(live)).mean
+    for row in sorted(live, key=last_first):
+        loss = on.loss(exam.rows(live - {row})).mean
+        if loss < lost + HAIR / 2 * abs(exam.threshold):
+            live, lost = live - {row}, loss
+    sets = [exam.named(live, PURE)]
+    suffices.last //= 2
+    for unit in sorted(sets[0], key=last_first):
+        if suffices(fewer := sets[-1] - {unit}):
+            sets.append(fewer)
+    suffices.last, suffices.sure = LAST, SURER
+    return [*itertools.islice(filter(suffices, reversed(sets)), 1)]
 
 
 def enough_by_hand(exam: Exam, suffices: Sufficiency) -> Units:

@@ -118,10 +118,6 @@ class Exam:
         self.trial += 1
         self.report = self.evaluator(drawn_for(self.trial)[0], self.settings.report)
 
-    def more_to_report_on(self, times: int) -> Evaluator:
-        """Further sequences beside the report's, so many times as many."""
-        return self.evaluator(drawn_for(self.trial)[1], times * self.settings.report)
-
     def set_thresholds(self) -> None:
         """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
         changes: list[Change] = [AsIs(), self.kept(())]
@@ -296,8 +292,7 @@ class Exam:
     def shown(self, rows: Rows) -> Units:
         """What is told of rows of which no paths suffice: their strongest, or all with a share if only these work."""
         strongest = self.named(rows)
-        wide = self.widened(strongest)
-        return next(filter(self.works, (strongest, wide)), strongest)
+        return next(filter(self.works, (strongest, self.widened(strongest))), strongest)
 
     def note_awakened(self, rows: Rows) -> None:
         """Note how strong the paths of rows are while these are alone, where that is more than in the whole model.

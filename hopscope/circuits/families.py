@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.exam import Exam, Units, names
+from hopscope.circuits.exam import LARGE, Exam, Units, names
 from hopscope.circuits.search import minimal
 from hopscope.circuits.speech import count
 from hopscope.circuits.sufficiency import EXHAUSTIVE, Sufficiency
@@ -69,10 +69,10 @@ def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | Non
     Args:
         exam: of the model.
         suffices: the joint test.
-        circuit: one with more paths than can be tried exhaustively.
+        circuit: one with more units than can be tried exhaustively, and not so many that orders take too long.
     """
     every = exam.widened(circuit)
-    if len(circuit) <= EXHAUSTIVE or every == circuit:
+    if not EXHAUSTIVE < len(circuit) <= LARGE or every == circuit:
         return None
     exam.watch("leaving out paths in other orders")
     live = lambda units: suffices.passes("live", [units])[0]  # noqa: E731

@@ -16,11 +16,10 @@ from hopscope.core.storage import to_json
 from hopscope.core.strangers import json_of
 from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
-from hopscope.tasks.base import Task
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 18
+VERSION = 19
 
 
 def circuit_of(
@@ -45,8 +44,6 @@ def circuit_of(
     """
     how, at = settings or Discovery(), run.step if step is None else step
     about: dict[str, Any] = {"weights": weights(run, [at]), "settings": how.identifying(), "version": VERSION}
-    if type(run.task).searched_roles is not Task.searched_roles:
-        about["roles"] = "of all queries"
     return kept(run, "circuit", about, lambda: discover(run.at(at), run.task, how, watch), files_of, circuit_in, place)
 
 

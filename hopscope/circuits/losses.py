@@ -14,20 +14,24 @@ from hopscope.core.intervals import Z_95, wilson
 
 
 @dataclass(frozen=True)
-class Loss:
-    """A loss over sequences.
+class Estimate:
+    """A mean and how sure it is.
 
     Attributes:
-        mean: the mean of the sequences' losses.
-        low: lower end of its 95 % confidence interval (normal approximation over sequences).
+        mean: of what was measured.
+        low: lower end of its 95 % confidence interval.
         high: its upper end.
-        n: number of sequences.
+        n: number of measurements.
     """
 
     mean: float
     low: float
     high: float
     n: int
+
+
+class Loss(Estimate):
+    """A loss over sequences, each of which is one measurement; the interval is a normal approximation."""
 
     @classmethod
     def of(cls, losses: Float[Tensor, "batch"]) -> Loss:
@@ -36,21 +40,8 @@ class Loss:
         return cls(mean, mean - margin, mean + margin, n)
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share of answers.
-
-    Attributes:
-        mean: 0–1.
-        low: lower end of its 95 % confidence interval (Wilson, answers taken as independent).
-        high: its upper end.
-        n: number of answers.
-    """
-
-    mean: float
-    low: float
-    high: float
-    n: int
+class Share(Estimate):
+    """A share of answers, 0–1; the interval is Wilson's, with answers taken as independent."""
 
     @classmethod
     def of(cls, hits: Bool[Tensor, "..."], z: float = Z_95) -> Share:

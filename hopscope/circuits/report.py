@@ -16,7 +16,7 @@ from hopscope.circuits.certificates import Supply, certify
 from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
-from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, names, said
+from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, drawn_for, names, said
 from hopscope.circuits.families import family_of
 from hopscope.circuits.hypotheses import Hypothesis
 from hopscope.circuits.losses import Loss
@@ -51,7 +51,7 @@ class Report:
         exam = self.exam
         exam.watch("validating on fresh data")
         chosen, trial = self.first_fit(circuits)
-        self.blames_paths = trial.solved() and trial.gap.low > 0 and not trial.fits()
+        self.blames_paths = trial.passes("model") and trial.gap.low > 0 and not trial.fits()
         bound = max(exam.threshold, exam.whole.mean * 1.05)
         few = minimal or len(chosen) <= LARGE  # a large set that is refused in any case is measured in less detail
         rules = choose_rules(exam, chosen, bound) if few else {}
@@ -117,7 +117,7 @@ class Report:
         few = frozenset[Row | Path](missed).union(rows_of(units))
         fewer = self.trial(few)
         worse = any(fewer.losses[test].mean > trial.losses[test].high for test in trial.tests)
-        if worse or (fewer.solved() and fewer.fits()):  # the search has not tested whether the smaller set is minimal
+        if worse or (fewer.passes("model") and fewer.fits()):  # nobody has tested whether the smaller set is minimal
             return units, trial, measured
         return few, fewer, self.measured(sorted(missed), few, rules, fewer, on)
 
@@ -131,7 +131,7 @@ class Report:
     def rounds(self) -> Iterator[Evaluator]:
         """The report's sequences; then further ones, which each time double their total number."""
         yield self.exam.report.prepared()
-        others = self.exam.more_to_report_on(MORE)
+        others = self.exam.evaluator(drawn_for(self.exam.trial)[1], MORE * self.exam.settings.report)
         one = max(1, len(others.batch) // MORE)
         yield from (others.part(slice(*ends)) for ends in ((0, one), (one, 3 * one), (3 * one, None)))
 

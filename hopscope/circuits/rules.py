@@ -15,18 +15,17 @@ from hopscope.circuits.changes import RowPattern
 from hopscope.circuits.exam import Exam, Units, said
 from hopscope.circuits.hypotheses import CONTENT, Hypothesis, hypotheses
 from hopscope.circuits.losses import Loss
-from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.units import Row, paths_of, row_of
 
 AGREE = 0.5  # of a row's attention, that two rules place alike, to be the same there (ours)
 
 
 def choose_rules(exam: Exam, units: Units, bound: float) -> dict[Row, Hypothesis]:
-    """Each row's simplest rule; rows that none fits are left out."""
+    """The simplest rule of each row that has a path; rows that none fits are left out."""
     exam.watch("choosing the simplest hypotheses")
-    rows = sorted(frozenset(map(row_of, units)))
+    rows = sorted(frozenset(map(row_of, paths_of(units))))
     whole = max(bound, 1.05 * exam.data.loss(exam.kept(units)).mean)  # a circuit that fails live asks for no worse
-    found = {row: simplest(exam, row, units, (bound, whole)) for row in rows}
-    return {row: rule for row, rule in found.items() if rule is not None}
+    return {row: rule for row in rows if (rule := simplest(exam, row, units, (bound, whole))) is not None}
 
 
 def simplest(exam: Exam, row: Row, units: Units, bounds: tuple[float, float]) -> Hypothesis | None:

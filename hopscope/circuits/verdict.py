@@ -107,10 +107,6 @@ class Trial:
         loss, accuracy = self.asked(name)
         return self.losses[name].high < loss and self.accuracies[name].low >= accuracy
 
-    def solved(self) -> bool:
-        """Whether the model has solved its task."""
-        return self.passes("model")
-
     @property
     def tests(self) -> list[str]:
         """The tests that were made."""
@@ -180,7 +176,7 @@ def judge(
         asleep: paths of the circuit that the full model does not use.
         missed: rows outside the circuit without whose own output the test with mean ablation fails.
     """
-    if not trial.solved():
+    if not trial.passes("model"):
         return "none", f"{unsolved(trial)}; {advice}"
     if trial.gap.low <= 0:
         return "none", (

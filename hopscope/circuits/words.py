@@ -322,9 +322,8 @@ def takeover_words(circuit: Circuit) -> list[str]:
     kinds = {"backup": "a backup, whose attention rises then", "double": "a double, whose attention does not rise then"}
     with_takeover = {takeover.silenced for takeover in circuit.takeovers}
     alone = [path_name(path) for path in circuit.spared if path not in with_takeover]
-    is_news = alone and circuit.completeness.claim == "proven"  # otherwise `others` gives it as the reason
     takers = [f"{takeover} ({kinds[takeover.kind]})." for takeover in circuit.takeovers]
-    if is_news:
+    if alone and circuit.completeness.claim == "proven":  # otherwise `others` gives it as the reason
         takers.append(f"Without {listed(alone, last='or')} alone the full model's loss stays below the threshold.")
     return takers
 

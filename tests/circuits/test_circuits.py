@@ -483,6 +483,7 @@ def test_of_large_sets_of_rows_no_stricter_ones_are_looked_for(n, rounds, monkey
 
     monkeypatch.setattr(discovery, "all_minimal", one)
     monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
+    monkeypatch.setattr(discovery, "of_many_rows", lambda *_: [])
     for where in (discovery, exams):
         monkeypatch.setattr(where, "LARGE", 4)
     found = discovery.search(exam, Sufficiency(exam))

@@ -34,11 +34,12 @@ from hopscope.circuits.report import Report
 from hopscope.circuits.rules import is_followed
 from hopscope.circuits.sequential import Outcome, measured_near
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
-from hopscope.circuits.units import Row, row_of
+from hopscope.circuits.units import Row, paths_of, row_of
 from hopscope.circuits.use import ASLEEP, sleeps, use_of
 from hopscope.circuits.verdict import Demands, on_trial
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
+from hopscope.tasks.induction import Induction
 
 FIRST, SECOND = Path(0, 0, "value[1]", "key[1]"), Path(1, 0, "query", "value[1]")
 SLEEPER = Path(2, 0, "query", "value[1]")
@@ -193,11 +194,31 @@ def test_where_nothing_suffices_the_best_that_was_found_is_told(monkeypatch):
 def test_of_many_rows_whose_paths_do_not_suffice_those_are_told_that_are_enough_by_hand(monkeypatch):
     """Appendix E asks no more: what brings the answer is told, though not all that shows it the way."""
     monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
+    monkeypatch.setattr(discovery, "of_many_rows", lambda *_: [])
     monkeypatch.setattr(discovery, "LARGE", 1)
     circuit = discover(copiers(20.0).model.eval(), TASK)
     assert circuit.verdict == "partial" and paths(circuit) == [str(SECOND)]
     assert circuit.losses["circuit"].high < circuit.threshold < circuit.losses["live"].low
     assert circuit.reason.startswith("it passes by hand")
+
+
+def test_where_each_of_many_rows_helps_a_little_none_is_missed(monkeypatch):
+    """Each of twelve readers writes one token alone. Some tokens are no answer in 16 sequences.
+
+    So a set of rows that passes on these lacks several readers, and fails on others.
+    """
+    monkeypatch.setattr(discovery, "LARGE", 4)
+    task = Induction(length=8, d_vocab=12)
+    made = Maker(2, task.d_vocab, {"before": task.d_vocab}, task=task)
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
+    for head in range(made.v):
+        own = torch.diag((torch.arange(made.v) == head).float() * SHARP)
+        made.head(1, head, [made.same("token", "before"), made.not_first()], [("token", "out", own)])
+    circuit = found_in(made, task, replace(SMALL, discovery=16))
+    assert circuit.verdict == "circuit" and circuit.minimality == "quasi" and not circuit.rows
+    readers = {found.path for found in circuit.paths} - {FIRST}
+    assert readers < {replace(SECOND, head=head) for head in range(made.v)}
+    assert len(readers) == made.v - 1 and FIRST in {*paths_of(circuit.units)}  # what no reader writes is the twelfth
 
 
 def test_where_heads_look_at_what_no_role_names_it_is_said():

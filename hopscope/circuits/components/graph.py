@@ -77,18 +77,13 @@ class Wiring:
         places = tuple((target_at[target], source_at[source]) for source, target in parts)
         return cls(*layout, tuple(sources), tuple(targets), tuple(edges), places)
 
-    @property
-    def per_layer(self) -> int:
-        """The number of nodes in a layer."""
-        return self.n_heads + self.mlp
-
     def heads_at(self, layer: int) -> int:
         """The index of a layer's first target, which is the query of its first head."""
         return layer * (3 * self.n_heads + self.mlp)
 
     def before(self, layer: int) -> int:
         """The number of sources before a layer."""
-        return 1 + layer * self.per_layer
+        return 1 + layer * (self.n_heads + self.mlp)
 
     def layer_of(self, target: int) -> int:
         """The layer that a target belongs to; for the logits, the number of layers."""

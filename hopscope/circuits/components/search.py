@@ -215,7 +215,7 @@ class Hunt:
 
 def judged(trial: Trial, size: int, unit: str) -> tuple[str, str]:
     """The verdict, `circuit` or `none`, and its reason in one sentence."""
-    if not trial.solved():
+    if not trial.passes("model"):
         return "none", f"{unsolved(trial)}; {Task.unsolved_advice}"
     if trial.gap.low <= 0:
         return "none", f"with all {unit} cut the model is no worse by more than chance; try another --null"
