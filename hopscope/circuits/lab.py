@@ -1,8 +1,8 @@
 """A lab: a model on sequences of which something can be changed, many changes at once, and what it then loses.
 
-In an `evaluator` attention is changed: that is how paths and rows are asked. In `components.patching` edges between
-heads and MLPs are cut. Whoever searches, tests (`sequential`) or ranks needs no more of either than what is here, and
-no more of a lab of somebody's own.
+The lab of `evaluator` changes attention, to test paths and rows. That of `components.patching` cuts edges between heads
+and MLPs. Searches, tests (`sequential`) and rankings use of a lab only what is defined here, so they also work with a
+lab that is written elsewhere.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Lab(ABC, Generic[C]):
         return self.batch.task.correct(outputs, self.batch).flatten()
 
     def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
-        """All that outputs tell."""
+        """The losses of the sequences, the mean loss of each hop, and which answers are right, for given outputs."""
         hops = self.batch.task.by_hop(self.batch.task.hop_losses(outputs, self.batch.targets))
         return Account(self.losses_of(outputs), hops, self.hits_of(outputs))
 
     def accounts(self, changes: Sequence[C]) -> list[Account]:
-        """All that each change makes of the sequences."""
+        """The account of each change (see `account_of`)."""
         return [self.account_of(outputs) for outputs in self.outputs(changes)] if changes else []
 
     def sequence_losses(self, changes: Sequence[C]) -> Float[Tensor, "change batch"]:

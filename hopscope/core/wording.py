@@ -1,4 +1,4 @@
-"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; durations; what was given."""
+"""Numbers and lists in sentences: `1 run`, `2 runs`; `a, b and c`; shapes as `4 × 64`; durations; types of values."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def flow_diagram(
 ) -> Figure:
     """A schedule, or a circuit from a search, as a picture.
 
-    Arrows have the colour of their head. A path whose positions share no piece when they attend, or that violates the
-    mask, is dashed and red, and moves nothing; paths between different chains are left out.
+    Arrows have the colour of their head. A path whose positions share no piece (see `hopscope.theory.flow`) when they
+    attend, or that violates the mask, is dashed and red, and moves nothing. Paths between chains are left out.
 
     Args:
         paths: paths of one chain; layers without paths are empty bands.

@@ -103,7 +103,7 @@ def kendall(a: Signs, b: Signs) -> float:
 
 
 def signs_of(ranks: Sequence[float]) -> Signs:
-    """Signs of precedence among things with these ranks; equal ranks are ties."""
+    """Signs of precedence among things with these ranks: 1 where the row's comes earlier (lower rank), 0 for ties."""
     values = numpy.asarray(ranks, float)
     return numpy.sign(values[None, :] - values[:, None]).astype(numpy.int64)
 

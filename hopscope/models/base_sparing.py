@@ -78,7 +78,7 @@ def spared(block: Block, resid: Stream, mask: Tensor, tap: Tap, tokens: Tensor |
 def mixed(
     attn: AttentionLayer, x: Stream, mask: Tensor, tap: Tap, tokens: Tensor | None, at: slice | None
 ) -> tuple[Float[Tensor, "batch query result"], Float[Tensor, "result d_model"]]:
-    """`AttentionLayer.read_out` at the positions `at`; None for all."""
+    """`AttentionLayer.read_out` at the positions `at` (None: all); unused queries and keys are not computed."""
     here = slice(None) if at is None else at
     rows = slice(None) if asked(tap, PATTERN) else here
     new = tap.replace.get(PATTERN)

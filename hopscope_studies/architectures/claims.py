@@ -81,8 +81,8 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
     return Evidence(rules, SECTION, among=table).claim(
         "every_rule_reaches_its_minimum",
-        "The best run of every attention rule, with or without a prior for the previous token, learns every hop that "
-        f"theory allows {LAYERS} layers of it.",
+        f"With {LAYERS} layers, the best run of every attention rule, with or without a prior for the previous token, "
+        "learns every hop that theory allows for that rule at this depth.",
         best.reach - best.learnt,
         "number of hops within reach that the best seed did not learn",
         equals=0,

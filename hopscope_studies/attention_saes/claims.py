@@ -90,8 +90,8 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
     evidence = Evidence(copying, "control (ours)", among=table)
     yield evidence.claim(
         "toy_features_recovered",
-        "In small trained models that copy, a sparse autoencoder recovers half of the directions that the second "
-        "layer's head writes for the tokens that it attends to.",
+        "In small trained models that copy, a sparse autoencoder recovers at least half of the directions that the "
+        "second layer's head writes for the tokens that it attends to.",
         sae(copying, "recovered"),
         "share of known directions",
         at_least=0.5,
@@ -174,24 +174,26 @@ def about_heads(table: DataFrame, idle: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "others_do_not",
-        "After a prefix of one matching token, some induction heads have more than half of their full induction score "
-        "(the whole 95 % interval lies above half; judged on other sequences than those that chose the heads).",
+        "After a prefix of one matching token, some induction heads have more than half of their induction score after "
+        "long prefixes of six and nine tokens (the whole 95 % interval lies above half; judged on other sequences than "
+        "those that chose the heads).",
         per_run(table, kind_ends(table, "short", "ratio", "low") > HALF),
         "number of short-prefix heads",
         at_least=1,
     )
     yield evidence.claim(
         "the_kinds_differ",
-        "After a prefix of one matching token, short-prefix induction heads have a larger share of their full "
-        "induction score than long-prefix induction heads do.",
+        "After a prefix of one matching token, the induction score of short-prefix induction heads is a larger share "
+        "of its value after long prefixes (six and nine tokens) than that of long-prefix induction heads is.",
         of(table, "differ", "differ", "low"),
         "lower end of the difference",
         above=0,
     )
     yield evidence.claim(
         "direct_effects_differ",
-        "After a prefix of one matching token, short-prefix induction heads have a larger share of their full direct "
-        "effect on the right token's logit than long-prefix induction heads do.",
+        "After a prefix of one matching token, the direct effect of short-prefix induction heads on the right token's "
+        "logit is a larger share of its value after long prefixes (six and nine tokens) than the direct effect of "
+        "long-prefix induction heads is.",
         of(table, "differ", "direct_differ", "low"),
         "lower end of the difference",
         above=0,
@@ -238,8 +240,8 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
         )
     yield evidence.claim(
         "long_ones_gain_with_length",
-        "From prefixes of one matching token to prefixes of nine, the share of the prefix's gain that is lost without "
-        "long-prefix induction heads rises more than the share lost without short-prefix ones.",
+        "From prefixes of one matching token to prefixes of nine, the share of the prefix's gain in log-probability "
+        "that is lost without long-prefix induction heads rises more than the share lost without short-prefix ones.",
         of(table, "differ", "interaction", "low"),
         "lower end of the difference of parts",
         above=0,

@@ -155,7 +155,8 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
         (
             "control_has_no_phase",
             "anywhere",
-            "If facts are drawn from all answers, so that a relation says little, there is no hallucination phase.",
+            "If facts are drawn from all answers, so that a relation says little about the answer, there is no "
+            "hallucination phase.",
             {"at_most": 0},
         ),
     )

@@ -123,8 +123,8 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
     yield Evidence(rows, "section 4", source="paper").claim(
         "late_attention_not_mlps",
-        "With permuted labels, ablating attention from the critical layer on raises accuracy above that of the intact "
-        "model, and above that without MLPs from this layer on (the paper reports this of GPT-J).",
+        "With permuted labels, ablating attention from the critical layer on raises accuracy above the intact "
+        "model's accuracy, and above the accuracy without MLPs from this layer on (the paper reports this of GPT-J).",
         attention - mlps,
         "accuracy above that without MLPs",
         above=0,

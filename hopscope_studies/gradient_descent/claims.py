@@ -25,12 +25,12 @@ SENTENCES = {
     "(paper: the L2 distance of sensitivities falls to about 0).",
     "interpolated_weights_do_as_well": "A layer whose weights are the mean of trained and hand-set weights does as "
     "well as either (paper: the same loss).",
-    "other_inputs": "On inputs of half to one and a half times the training size, a trained layer has descent's loss "
-    "(paper: the curves coincide).",
-    "far_inputs": "On inputs of twice the training size, a trained layer still has descent's loss, though both are "
-    "worse than predicting 0 (paper: the curves coincide).",
-    "other_weights": "If the weights w to be found have half to five times the training size, a trained layer has "
-    "descent's loss (paper: the curves coincide).",
+    "other_inputs": "On inputs of half to one and a half times the size seen in training, a trained layer has the "
+    "same loss as gradient descent (paper: the curves coincide).",
+    "far_inputs": "On inputs of twice the size seen in training, a trained layer still has the same loss as gradient "
+    "descent, though both are worse than predicting 0 (paper: the curves coincide).",
+    "other_weights": "If the weights w to be found have half to five times the size seen in training, a trained layer "
+    "has the same loss as gradient descent (paper: the curves coincide).",
     "repeated_it_descends": "Applied to its own output up to ten times, damped by 0.75, a trained layer has the loss "
     "of repeated descent.",
     "repeated_on_y_alone_it_descends": "Applied to its own output up to ten times, with only y rewritten, a trained "

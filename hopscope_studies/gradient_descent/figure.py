@@ -70,7 +70,7 @@ def draw_two(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_alike(ax: Axes, table: DataFrame) -> None:
-    """One layer's distance from descent, in percent of descent's own size."""
+    """One layer's distance from gradient descent, in percent of the size of what gradient descent gives."""
     names = {
         "distance of answers": "answers",
         "distance of sensitivities": "sensitivities",

@@ -30,8 +30,9 @@ def about_heads(told: Quantities) -> Iterator[Claim]:
     )
     yield told.claim(
         "n_gram_heads_help",
-        "After as many steps, a two-layer model with three n-gram heads comes nearer to the automaton's next-symbol "
-        "distribution than one with softmax heads alone (paper: n-gram heads close the gap to n-gram predictors).",
+        "After the same number of steps, a two-layer model with three n-gram heads comes nearer to the automaton's "
+        "next-symbol distribution than one with softmax heads alone (paper: n-gram heads close the gap to n-gram "
+        "predictors).",
         (plain - ngram).dropna(),
         "softmax's distance less that with n-gram heads",
         (NGRAM, PLAIN),

@@ -188,8 +188,8 @@ def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "4").claim(
         "late_attention_not_mlps",
-        "With permuted labels, ablating attention from the critical layer on raises accuracy above that of the intact "
-        "model, and above that without MLPs from this layer on (the paper reports this of GPT-J).",
+        "With permuted labels, ablating attention from the critical layer on raises accuracy above the intact "
+        "model's accuracy, and above the accuracy without MLPs from this layer on (the paper reports this of GPT-J).",
         of(table, "late attention", "over mlps", "low"),
         "lower end of the accuracy above that without MLPs",
         above=0,

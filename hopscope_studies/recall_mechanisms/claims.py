@@ -112,13 +112,13 @@ def about_exchange(table: DataFrame) -> Iterator[Claim]:
             "topic_heads_carry_the_argument",
             "exchanged",
             "If the topic heads' outputs are taken from another subject's prompt, the answer moves further towards the "
-            "other subject's answer than if those of any random set of heads are.",
+            "other subject's answer than if the outputs of any random set of heads are.",
         ),
         (
             "mlps_apply_it_to_the_argument",
             "by_mlps",
             "If the topic heads' outputs are taken from another subject's prompt, what MLPs add to the logits moves "
-            "further towards the other subject's answer than if those of any random set of heads are.",
+            "further towards the other subject's answer than if the outputs of any random set of heads are.",
         ),
     ):
         ends = [of(table, f"beyond: {kind}", f"topic over {name}", "low") for name in CONTROLS]

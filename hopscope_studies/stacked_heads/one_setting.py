@@ -1,4 +1,6 @@
-"""Claims on runs that differ in one setting: whether every value can learn, and whether larger ones learn sooner.
+"""Claims on runs that differ in one setting.
+
+Whether with every value some run solves the task, and whether runs with larger values learn sooner or later.
 
 A setting that is a number is judged by rank correlation, with a permutation test within seeds, because runs of one seed
 share initial weights.

@@ -152,7 +152,7 @@ def induction_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_soon_on_induction",
-        "Heads with experts learn induction in as many steps as dense attention of as many weights.",
+        "Heads with experts learn induction in about as many steps as dense attention with as many weights needs.",
         experts.learnt.fillna(math.inf).median() / many.learnt.median() if len(experts) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.25),

@@ -45,7 +45,7 @@ class Shown:
     """A measure's table and picture; `print` gives a summary in words, a notebook shows all three.
 
     Attributes:
-        name: of the measure and its files.
+        name: the name of the measure, also used for its files.
         words: a summary.
         table: every number; a mean over rows with its 95 % interval.
         draw: makes the picture.

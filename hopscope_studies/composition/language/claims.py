@@ -129,8 +129,9 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
     others = drawn(table, "best overlap", "random earlier", RANK)
     yield evidence.claim(
         "the_best_match_more",
-        "The subspace that an induction head reads at keys overlaps more with that of its best-matching previous-token "
-        "head than with the best of eight random heads of the same layers, on average, in each of twenty draws.",
+        "On average over induction heads, the subspace that a head reads at keys overlaps more with the subspace "
+        "written by its best-matching previous-token head than with the subspace written by the best-matching of eight "
+        "random heads of the same layers. This is so for each of twenty draws of random heads.",
         low - highest(others),
         "distance of the lower end from the best draw",
         above=0,

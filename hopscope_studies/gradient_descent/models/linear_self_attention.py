@@ -60,7 +60,9 @@ class LinearSelfAttentionShape(Shape):
 
 
 class LinearSelfAttention(TappedModel):
-    """Parameters `W_K`, `W_Q`, `W_V`, `P`, each (layer, d_token, d_token), applied from the left.
+    """Layers of linear self-attention with one head.
+
+    The parameters `W_K`, `W_Q`, `W_V` and `P` are each (layer, d_token, d_token) and are applied from the left.
 
     Args:
         architecture: its settings.

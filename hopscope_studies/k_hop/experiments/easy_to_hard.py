@@ -141,9 +141,9 @@ def solved(id: str, rows: DataFrame, words: str) -> Claim:
     hardest = rows[rows.task_k == rows.task_k.max()]
     return over_runs(
         id,
-        f"{words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as training on k hops alone has "
-        f"({(rows.loss < SOLVED).sum()} of {len(rows)} runs do; {hardest.learnt.notna().sum()} of {len(hardest)} runs "
-        f"with k = {rows.task_k.max()} come below half of a guess's loss).",
+        f"{words}, models solve k hops (k = {listed(rows.task_k)}) within the number of steps that models trained on "
+        f"k hops alone are given ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do; with k = {rows.task_k.max()} "
+        f"the loss falls below half of a guess's in {hardest.learnt.notna().sum()} of {len(hardest)} runs).",
         rows.loss,
         "final loss over ln N",
         rows,

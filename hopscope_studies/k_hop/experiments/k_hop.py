@@ -118,8 +118,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def solved(id: str, rows: DataFrame, words: str) -> Claim:
     return over_runs(
         id,
-        f"Trained {words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as training on k "
-        f"hops alone has ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
+        f"Trained {words}, models solve k hops (k = {listed(rows.task_k)}) within the number of steps that models "
+        f"trained on k hops alone are given ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss over ln N",
         rows,

@@ -108,7 +108,7 @@ class NoisyBigram(NoisyTrigger):
         return torch.nn.functional.cross_entropy(outputs.float().flatten(0, 1), asked.flatten())
 
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Whether the token that does follow is the likeliest one."""
+        """Whether the likeliest token is the one that follows in this sequence."""
         return outputs.argmax(-1) == batch.targets.amax(-1)
 
     def roles(self, draw: Draw) -> Roles:

@@ -34,7 +34,7 @@ HOPS = (1, 2, 3)
 BLIND = ";".join(
     f"L0H0 query->{role}[{k}]{chain} off@0" for k in HOPS for role in ("key", "value") for chain in ("", " (other)")
 )
-#: No query of a later layer sees a key of step 2, which holds x1 just as the value of step 1 does.
+#: No query of a later layer sees a key of hop 2, which holds x1 just as the value of hop 1 does.
 DETOUR = ";".join(f"L{layer}H0 query->key[2]{chain} off@0" for layer in range(1, 5) for chain in ("", " (other)"))
 POINTERS = "blocks.0.attn.positions.beta,blocks.0.attn.?_QKV"
 WEAK, STRONG = ({"model": bias(start)} for start in (1, 4))
@@ -168,7 +168,8 @@ def duties(told: Conditions) -> Iterator[Claim]:
         told,
         "without_the_detour_the_join_grows",
         "A weak join (a fact's value attends to its key, b = 1) grows instead of being unlearnt if queries may not "
-        "attend to the keys of step 2, from which the three-hop model at the plateau reads x1 without a join.",
+        "attend to the keys of the second hop's facts, from which the three-hop model at the plateau reads x1 without "
+        "a join.",
         "weak prior, no detour",
         above=1,
     )

@@ -118,8 +118,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     strong = values[values.index.get_level_values("start") == STRONG]
     yield told.held(
         "first_values_pull_it_up",
-        "In the three-hop model, the gradient at the value positions of step 1 raises layer 0's attention to the "
-        f"previous token if its bias starts high enough (b = {STRONG}).",
+        "In the three-hop model, the gradient at the values of the first hop's facts raises layer 0's attention to "
+        f"the previous token if its bias starts high enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
         rows[rows.start == STRONG],
@@ -128,8 +128,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     weak = values[values.index.get_level_values("start") == WEAK]
     yield told.held(
         "the_pull_grows_with_the_join",
-        "In the three-hop model, the gradient of layer 0's attention to the previous token at the value positions of "
-        f"step 1 is more than ten times as strong from an initial bias b = {STRONG} as from b = {WEAK}.",
+        "As the three-hop model reaches the plateau, the gradient of the loss with respect to layer 0's attention to "
+        "the previous token, at the values of the first hop's facts, is more than ten times as strong from an initial "
+        f"bias b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows[rows.start == STRONG],
@@ -153,14 +154,15 @@ def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
             WEAK,
             "key[2]",
             "If the three-hop model stays at the plateau (initial bias b = 1), later layers' queries attend to the "
-            "keys of step 2, which also hold the first hop's answer x1 and need not be joined with another token.",
+            "keys of the second hop's facts, which also hold the first hop's answer x1 and need not be joined with "
+            "another token.",
         ),
         (
             "what_learns_reads_the_values_of_step_1",
             STRONG,
             "value[1]",
             "Control: if the three-hop model learns the first hop (initial bias b = 4), later layers' queries attend "
-            "to the values of step 1.",
+            "to the values of the first hop's facts.",
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]

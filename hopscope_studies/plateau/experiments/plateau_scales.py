@@ -22,7 +22,7 @@ head is there when w has reached a fixed score.
 - **Width d**, of the stream and of the head. AdamW moves every weight alike, so a score grows as d² t: d terms for the
   query, d for its product with the key. The join's gradient is u ~ d² t against a noise of the initial scores ~ d. So
   w goes as d³ t², and the wait as **d^-3/2**.
-- **From hop to hop** (two hops, by number of chains). For x1 p is the share at step 1, whose facts come last: the law
+- **From hop to hop** (two hops, by number of chains). For x1 p is the share at hop 1, whose facts come last: the law
   of `plateau_length` with that p. For x2 the join is there, p = 1, and a single factor is left: its mean and its noise
   are both 1/n, so it grows at a rate without n, to a score of ln n. **The wait from x1 to x2 goes as ln n.**
 """

@@ -84,7 +84,7 @@ def nearest_first(told: Conditions) -> Iterator[Claim]:
     yield told.learns(
         "sight_of_later_facts_frees_it",
         "With nearest facts first, the three-hop model learns the third hop if it has no causal mask, so that a value "
-        "can attend to the next step's facts.",
+        "can attend to the next hop's facts.",
         "nearest first, no mask",
         hop="x3",
     )

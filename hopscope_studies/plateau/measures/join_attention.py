@@ -15,7 +15,7 @@ NEEDS = (attention, roles("key[1]", "value[1]"))
 
 
 def join_attention(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) of a fact's value position to its key, over all steps of the chains, per head."""
+    """Mean attention (0–1) of a fact's value position to its key, over all hops of the chains, per head."""
     names = seen.batch.roles.names
     steps = [step for name in names for step in re.findall(r"^key(\[\d+\])$", name) if f"value{step}" in names]
     of = [(names.index(f"value{step}"), names.index(f"key{step}")) for step in steps]

@@ -44,7 +44,7 @@ def fitted(
     Args:
         seen: the measurements by start.
         places: the positions of the first step's facts.
-        hops: D; join attention is measured over all steps.
+        hops: D; join attention is measured over all hops.
         delay: steps until answers are the mean of the candidates.
         steps: the number of steps in training.
         cost: whether to include the cost of the other role and the wear; without them the law is 1/p.

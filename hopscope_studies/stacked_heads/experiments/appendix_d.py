@@ -84,8 +84,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     emerged = [curve for curve in curves if (curve > EMERGED).any()]
     yield Evidence(own, "9.1, D", source="", among=table).claim(
         "paths_stay",
-        "Once a path of a circuit in a 24-layer model has emerged, its mean attention never falls back to 0.5 "
-        f"during training ({len(emerged)} of {len(curves)} paths emerge).",
+        "Once a path of a circuit in a 24-layer model has emerged, its mean attention never falls back to 0.5 or "
+        f"below during training ({len(emerged)} of {len(curves)} paths emerge).",
         [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged],
         "number of times that a path falls back",
         of="highest",

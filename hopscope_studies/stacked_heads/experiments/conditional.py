@@ -126,8 +126,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     ends = final(taught).groupby("run").max()
     yield Evidence(taught, "beyond (3.1)").claim(
         "learnt",
-        "Every five-layer model with a prior for both premises' distances solves conditional retrieval, in which z "
-        "follows from x and y together.",
+        "Every five-layer model with a prior for the previous token and the one before it, at which z's two premises "
+        "x and y stand, solves conditional retrieval, in which z follows from x and y together.",
         ends,
         "final partial loss",
         below=0.05,
@@ -136,8 +136,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     stuck = plain[plain.hop == last]
     yield Evidence(stuck, "beyond (3.1)", among=taught).claim(
         "not_without_the_prior",
-        "Without a prior for the premises' distances, a five-layer model does not learn the variable that needs two "
-        f"premises, {last}, in as many steps as with it.",
+        f"Without a prior for the previous token and the one before it, at which {last}'s two premises x and y stand, "
+        f"a five-layer model does not learn {last} in as many steps as with this prior.",
         [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first(),
         "final loss beyond that at which a hop counts as learnt",
         at_least=0,

@@ -69,8 +69,8 @@ def solves(rows: DataFrame, name: str) -> Claim:
     section = "7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)"
     return Evidence(rows, section).claim(
         f"{name}_solves",
-        f"With the curriculum `{name}`, most runs of a four-layer model solve the last hop in as many steps as are "
-        f"given to training without a curriculum ({solved.sum()} of {len(rows)}).",
+        f"With the curriculum `{name}`, most runs of a four-layer model solve the last hop within the number of steps "
+        f"that runs without a curriculum are given ({solved.sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss",
         number="median",

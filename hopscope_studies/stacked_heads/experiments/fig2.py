@@ -225,7 +225,7 @@ def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limi
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
     return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
         name,
-        f"{sentence[:-1]} (true of {passing} of {len(rows)} accuracies).",
+        f"{sentence[:-1]} (in {passing} of {len(rows)} combinations of model and number of hops).",
         rows.accuracy,
         "accuracy",
         n=int(rows.n.sum()),

@@ -145,7 +145,7 @@ def ablated(table: DataFrame) -> Claim:
     return Evidence(table, "9.2", source="paper").claim(
         "circuit_keeps_the_loss",
         "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
-        f"replaced by those of its circuit ({(solved.circuit < 0.05).sum()} of {len(solved)} do).",
+        f"replaced by those of its circuit ({(solved.circuit < 0.05).sum()} of {len(solved)} models do).",
         solved.circuit,
         "loss by hand",
         n=len(solved),
@@ -160,8 +160,8 @@ def several_paths(table: DataFrame) -> Claim:
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
     return Evidence(own, "9.2", source="", among=table).claim(
         "several_paths_for_one_step",
-        f"Some circuit of a 24-layer model has several paths that connect the same positions ({(most > 1).sum()} of "
-        f"{len(most)} do).",
+        "Some circuit of a 24-layer model has several paths between the same two roles (in "
+        f"{(most > 1).sum()} of the {len(most)} models with a circuit).",
         most,
         "number of such paths",
         of="highest",

@@ -55,7 +55,7 @@ def without(lens: Lens, sender: Head, z: Tensor, means: Tensor) -> Tensor:
 
 
 def screen(lens: Lens, on: Base, heads: Sequence[Head], means: Tensor) -> list[Link]:
-    """The first-order effects of all connections among some heads, the most harmful cuts first."""
+    """The first-order effects on the metric of all connections among some heads, the most harmful cuts first."""
     total: dict[tuple[Head, Head, str], float] = {}
     n = min(SCREENED, len(on.prompts))
     for start in range(0, n, BATCH):
