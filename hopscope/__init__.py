@@ -60,7 +60,7 @@ __all__ = [name for names in HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from the module that it lives in."""
+    """Import a public name, on its first use, from the module that defines it."""
     for home, names in HOMES.items():
         if name in names:
             globals()[name] = getattr(import_module(f"hopscope.{home}"), name)

@@ -116,9 +116,10 @@ def dense(forms: Iterable[Form], width: int) -> Tensor:
 
 
 class Arc:
-    """Separates positions by the slowest pair of their code, (cos ωt, sin ωt): points within less than a full turn.
+    """Gates that separate positions by the slowest pair of the position code, (cos ωt, sin ωt).
 
-    A line between t − 1 and t, and through the middle of the unused arc, has position t and all later ones on one side.
+    All positions together cover less than a full turn of the circle. So a line through the point between t − 1 and t
+    and through the middle of the unused arc separates position t and all later positions from the earlier ones.
     """
 
     def __init__(self, code: range, n_positions: int, speed: float):
@@ -145,7 +146,7 @@ class Arc:
         return Gate({self.cosine: scale * float(normal[0]), self.sine: scale * float(normal[1])}, -scale * bound)
 
     def chosen(self, wanted: Sequence[bool | None]) -> Gates:
-        """Gates that are open where `wanted` is true, closed where it is false, and either where None; of few lines."""
+        """Weighted gates that sum to 1 where `wanted` is true, to 0 where it is false; None repeats the last value."""
         gates: list[tuple[float, Gate]] = []
         state = False
         for t, want in enumerate(wanted):

@@ -85,7 +85,7 @@ def places(ground: Ground) -> Iterator[tuple[str, Bool[Tensor, "batch query key"
 
 
 def loose(exam: Exam) -> str:
-    """Advice if main paths lead to several positions at once, which by hand get equal attention; else empty."""
+    """Advice if main paths lead to several positions at once, which patterns set by hand weight equally; else empty."""
     paths = sorted((-share, path) for row in rows_that_matter(exam) for share, path in ambiguous(exam, row))
     if not paths:
         return ""

@@ -1,8 +1,8 @@
-"""Mean ablation: a circuit as computed, while every other head says at each position what it says there on average.
+"""Mean ablation: a circuit as computed, while every other head outputs its average at each position.
 
-A null pattern can do a circuit's own work: a head that attends evenly is not missed where what is idle attends evenly,
-and at position 0 of a causal model every pattern is the same. A head at its average does neither (mean ablation; Wang
-et al., 2022). So a circuit must suffice under both.
+A null pattern can do a circuit's own work: ablating a head that attends evenly changes nothing if the null pattern is
+even too, and at position 0 of a causal model every pattern is the same. Replacing a head's output by its average has
+neither problem (mean ablation; Wang et al., 2022). So a circuit must suffice under both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def has_averages(model: Model) -> bool:
 
 
 def averages(evaluator: Evaluator) -> list[Float[Tensor, "position head d_head"]]:
-    """What every head says on average over some sequences, by layer, position by position."""
+    """Every head's mean output over some sequences, at each position; one tensor per layer."""
     names = [f"blocks.{layer}.{OUTPUT}" for layer in evaluator.layers]
     sums: list[list[Tensor]] = [[] for _ in names]
     for part in evaluator.parts:
@@ -42,10 +42,10 @@ def averages(evaluator: Evaluator) -> list[Float[Tensor, "position head d_head"]
 
 @dataclass(frozen=True)
 class AtAverage(Kept):
-    """Units stay as computed; wherever a head has none, it says what it says there on average.
+    """Units stay as computed; at positions where a head has no unit, its output is its average at that position.
 
     Attributes:
-        means: of every layer, what its heads say on average.
+        means: the mean outputs of the heads, for each layer (`averages`).
     """
 
     means: Sequence[Float[Tensor, "position head d_head"]] = ()
@@ -54,7 +54,7 @@ class AtAverage(Kept):
         return type(self), id(self.means), super().key(layer) if in_layer(layer, self.units) else None
 
     def output(self, layer: int, actual: Outputs, ground: Ground) -> Outputs:
-        """What heads say where they have units, and their means elsewhere."""
+        """The heads' outputs at positions where they have units, and their means elsewhere."""
         live = torch.zeros(actual.shape[:3], dtype=torch.bool, device=actual.device)
         for row in {row_of(unit) for unit in self.units if unit.layer == layer}:
             live[:, :, row.head] |= ground.holders(row.query)

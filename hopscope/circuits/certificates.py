@@ -2,8 +2,8 @@
 
 For two paths of a circuit, the earlier one is left out, and what the later head then reads as query (or key, or value)
 is put into the intact circuit: path patching (Wang et al., 2022; Goldowsky-Dill et al., 2023). Attention layers between
-the two are held as they were, so that only what arrives directly, or through MLPs, counts. What suffers is measured:
-the attention on the path for queries and keys, the loss for values.
+the two are held as they were, so that only what arrives directly, or through MLPs, counts. The effect is measured as
+the drop in attention on the path for queries and keys, and as the rise in loss for values.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Supply:
     """One path feeds another.
 
     Attributes:
-        path: which attends.
-        part: what of it is fed.
+        path: the later path, which is fed.
+        part: which of its inputs is fed: query, key or value.
         source: the earlier path that feeds it.
         before: mean attention on the path in the circuit (query, key), or the circuit's loss (value).
-        after: the same with the source's contribution to this part alone taken away.
+        after: the same when only the source's contribution to this part is removed.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Supply:
     after: float
 
     def as_dict(self) -> dict[str, Any]:
-        """As in circuit.json."""
+        """The entry in circuit.json."""
         return {
             "path": self.path.as_dict(),
             "supplies": self.part,
@@ -63,11 +63,11 @@ def certify(
     Args:
         evaluator: the model on sequences.
         units: the circuit.
-        null: of all that is not in it, but for the rows that are
-        identity: they attend to themselves.
+        null: the null pattern of everything outside the circuit, except for the rows in `identity`.
+        identity: rows whose null is that each position attends to itself.
 
     Returns:
-        All of them; none for a model whose queries, keys and values cannot be replaced (`can_be_asked`).
+        The supplies; an empty list for a model whose queries, keys and values cannot be replaced (`can_be_asked`).
     """
     if not can_be_asked(evaluator):
         return []
@@ -86,9 +86,9 @@ def can_be_asked(evaluator: Evaluator) -> bool:
 
 
 class Intact:
-    """A circuit's own forward pass, with all that is patched into others.
+    """The intact circuit's forward pass and its activations, from which patches are taken.
 
-    Only the layers that matter are run: from the one that is changed on, and no further than what is read.
+    Only the layers that matter are run: from the first one that is changed to the last one that is read.
     """
 
     def __init__(self, evaluator: Evaluator, units: Iterable[Unit], null: str, identity: frozenset[Row]):
@@ -109,7 +109,7 @@ class Intact:
         start: int = 0,
         stop: int | None = None,
     ) -> tuple[Tensor, Mapping[Any, Tensor]]:
-        """Outputs and activations with the units kept and some activations replaced; of the layers start to stop."""
+        """Outputs and activations of layers start to stop, with some units kept and some activations replaced."""
         evaluator = self.evaluator
         evaluator.count(1)
         start, stop = (start, stop) if evaluator.model.starts_at_layers else (0, None)
@@ -125,7 +125,7 @@ class Intact:
         return self.evaluator.attention(path, {path.layer: cache["pattern", path.layer]})
 
     def lacking(self, source: Unit, layer: int) -> Mapping[Any, Tensor]:
-        """Queries, keys and values of a layer without an earlier unit, attention between the two held as it was."""
+        """Queries, keys and values of a layer without an earlier unit; layers in between keep their attention."""
         if (source, layer) not in self.without:
             held = (f"blocks.{i}.{HELD}" for i in range(source.layer + 1, layer))
             between = {name: self.whole[name] for name in held}
@@ -135,13 +135,13 @@ class Intact:
         return self.without[source, layer]
 
     def worth_of(self, path: Path) -> float:
-        """What leaving a path out costs."""
+        """By how much the circuit's loss rises without a path."""
         if path not in self.worth:
             self.worth[path] = self.loss_of(self.run(self.units - {path}, {}, start=path.layer)[0]) - self.loss
         return self.worth[path]
 
     def supplies(self, path: Path, source: Path) -> list[Supply]:
-        """Which parts of a path an earlier one feeds."""
+        """The supplies from an earlier path to a later one, for each of query, key and value."""
         lacking, layer, found = self.lacking(source, path.layer), path.layer, []
         for part, short in HOOKS.items():
             name = f"blocks.{layer}.attn.hook_{short}"
@@ -160,7 +160,7 @@ class Intact:
 
 
 def patch(other: Tensor, ground: Ground, role: str, head: int) -> Any:
-    """A replacement that takes another run's vectors (batch position head d_head) for one head, at one role."""
+    """A replacement for one head's vectors (batch position head d_head) at one role: those of another run."""
     at = torch.zeros(other.shape[:3], dtype=torch.bool, device=other.device)
     at[:, :, head] = ground.holders(role)
     return lambda actual: torch.where(at[..., None], other, actual)

@@ -1,12 +1,12 @@
-"""What becomes of attention: the kinds of change that circuits are asked by.
+"""Changes of attention: the interventions on patterns by which circuits are tested.
 
-A change says what each layer's pattern becomes, given what the heads computed from the stream as it then is. The kinds:
+A change maps each layer's computed pattern, which already reflects changes in earlier layers, to a new one. The kinds:
 
-- `Kept`: the named units stay as computed, all else is a null pattern. So a head that found its target by what another
-  copied does not find it any more when the other is silenced: what is kept must suffice by itself.
-- `Hard`: every head's pattern is set by hand, to the ideal rows of some paths and a null pattern elsewhere; this is the
-  joint replacement of the paper's appendix E.
-- `Silenced`: the named units are null, all else is as computed.
+- `Kept`: the named units stay as computed, all else is a null pattern. A head that finds its target through what
+  another head copied loses the target when that head is silenced, so the kept units must suffice by themselves.
+- `Hard`: every head's pattern is set by hand: ideal rows for some paths and a null pattern elsewhere. This is the joint
+  replacement of the paper's appendix E.
+- `Silenced`: the named units get a null pattern, all else is as computed.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ RowPattern = Float[Tensor, "batch query key"] | Callable[[Ground], Float[Tensor,
 
 
 class Change(Intervention, ABC):
-    """What becomes of attention.
+    """A change of attention patterns.
 
-    A change may have a method `output(layer, actual, ground)`: what becomes of what heads say, (batch, position, head,
+    A change may have a method `output(layer, actual, ground)`: the new outputs of the heads, (batch, position, head,
     d_head).
     """
 
     def blind(self, layer: int) -> bool:
-        """Whether the layer's pattern becomes the same whatever it was; it then need not be computed."""
+        """Whether the layer's new pattern does not depend on the computed one, which then need not be computed."""
         return False
 
     @abstractmethod
     def pattern(self, layer: int, actual: Pattern, ground: Ground) -> Pattern:
-        """The layer's pattern, given the one that was computed."""
+        """The layer's new pattern, given the computed one."""
 
 
 def patterns_of(changes: Sequence[Change], layer: int, actual: Pattern, ground: Ground) -> Pattern:
-    """A layer's patterns of copies of the sequences, one after the other, each as its change leaves it."""
+    """A layer's patterns after the changes; the batch holds a copy of the sequences for each change."""
     copies = actual.unflatten(0, (len(changes), -1))
     made = [change.pattern(layer, copies[i], ground) for i, change in enumerate(changes)]
     return made[0] if len(made) == 1 else torch.cat(made)
 
 
 def outputs_of(changes: Sequence[Change], layer: int, actual: Tensor, ground: Ground) -> Tensor:
-    """The same of what a layer's heads say, (copy·batch, position, head, d_head)."""
+    """As `patterns_of`, for the outputs of a layer's heads, (copy·batch, position, head, d_head)."""
     copies = actual.unflatten(0, (len(changes), -1))
     each = [(getattr(change, "output", None), copies[i]) for i, change in enumerate(changes)]
     return torch.cat([one if output is None else output(layer, one, ground) for output, one in each])
 
 
 def idle(kind: str, actual: Pattern, ground: Ground) -> Pattern:
-    """Patterns of heads that do nothing: even, on oneself, or those of the next sequence of the batch; to be read."""
+    """The null patterns of a kind (even, identity, or the next sequence's patterns); a view, not to be modified."""
     return actual.roll(1, 0) if kind == "resample" else ground.null(kind).expand_as(actual)
 
 
 def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground: Ground) -> Pattern:
-    """A layer's pattern on some units' entries; the rest of each row's attention falls where a null pattern has it.
+    """A layer's pattern with only some units' entries; the rest of each row's attention is spread as in a null pattern.
 
-    A row of which nothing is kept is the null pattern; of which all is kept, the given one.
+    A row without kept entries equals the null pattern's row; a row kept entirely equals the given one.
     """
     units = list(units)
     if not units:
@@ -86,7 +86,7 @@ def restricted(pattern: Pattern, units: Iterable[Unit], nothing: Pattern, ground
 
 
 def mask_of(units: Iterable[Unit], pattern: Pattern, ground: Ground) -> Bool[Tensor, "batch head query key"]:
-    """The entries of a layer's pattern that some units are."""
+    """The entries of a layer's pattern that belong to some units."""
     mask = torch.zeros(pattern.shape, dtype=torch.bool, device=pattern.device)
     for unit in units:
         mask[:, unit.head] |= ground.entries(unit)
@@ -95,16 +95,17 @@ def mask_of(units: Iterable[Unit], pattern: Pattern, ground: Ground) -> Bool[Ten
 
 @dataclass(frozen=True)
 class Kept(Change):
-    """Units stay as computed; the rest of their rows' attention, and all other rows, are null.
+    """Units stay as computed; the rest of their rows' attention, and all other rows, follow the null pattern.
 
-    What a row lacks falls on its entries that are not kept. So it is for sets that name few paths: where all paths of a
-    row but one are kept, that one gets its attention back; to take single paths out of the whole model use `Silenced`.
+    The attention that a row loses falls on its entries that are not kept. So this change suits sets of few paths: if
+    all paths of a row but one are kept, the lost attention falls on that one again. To remove single paths from the
+    whole model, use `Silenced`.
 
     Attributes:
-        units: what is kept.
-        null: of all else, but for the rows that are
-        identity: of these it is oneself.
-        rows: patterns for whole rows, which go before units.
+        units: the units that are kept.
+        null: the null pattern of everything else, except for the rows in `identity`.
+        identity: rows whose null is that each position attends to itself.
+        rows: patterns for whole rows; they take precedence over units.
     """
 
     units: frozenset[Unit]
@@ -127,7 +128,7 @@ class Kept(Change):
 
 @dataclass(frozen=True)
 class Silenced(Change):
-    """Some units become null, all else stays as computed: what removing them from the model as it is costs."""
+    """Some units get a null pattern, all else stays as computed: what removing the units from the full model costs."""
 
     units: frozenset[Unit]
     null: str = "uniform"
@@ -150,15 +151,16 @@ class Silenced(Change):
 
 @dataclass(frozen=True)
 class Hard(Change):
-    """Every pattern by hand: rows that are given, ideal rows of paths, and null everywhere else.
+    """Every pattern is set by hand: given rows, ideal rows for paths, and the null pattern everywhere else.
 
     Attributes:
-        paths: whose rows are ideal, each with its weight in its row (`hopscope.interventions.patterns.prescribed`).
-        where: weights of a row's paths where just some of these have a target, by which: a head may look for one role
-            where that is, and else for another.
-        null: of all other rows, but for those that are
-        identity: of these it is oneself.
-        rows: patterns for whole rows, which go before those of paths.
+        paths: paths whose rows are ideal, each with its weight in its row
+            (`hopscope.interventions.patterns.prescribed`).
+        where: the weights at positions where only some of a row's paths have a target, keyed by these paths: a head may
+            attend to one role where that role exists, and to another role otherwise.
+        null: the null pattern of all other rows, except for those in `identity`.
+        identity: rows whose null is that each position attends to itself.
+        rows: patterns for whole rows; they take precedence over those of paths.
     """
 
     paths: Mapping[Path, float] = field(default_factory=dict)
@@ -183,7 +185,7 @@ class Hard(Change):
         return with_rows(result, self.rows, layer, ground)
 
     def weights(self, here: Mapping[Path, float], ground: Ground) -> Mapping[Path, float | Tensor]:
-        """Of some paths of a layer; position by position, (batch, query), where they depend on what has a target."""
+        """Weights of a layer's paths; (batch, query) for a path whose weight depends on which paths have a target."""
         found: dict[Path, float | Tensor] = dict(here)
         for some, shares in self.where.items():
             row = [path for path in here if row_of(path) in {*map(row_of, some)}]
@@ -194,14 +196,14 @@ class Hard(Change):
 
 
 def nulls(kind: str, identity: frozenset[Row], layer: int, actual: Pattern, ground: Ground) -> Pattern:
-    """A layer's null patterns, where some rows have another than the rest; to be read."""
+    """A layer's null patterns, with identity for some rows; may be a view, not to be modified."""
     nothing = idle(kind, actual, ground)
     own = ground.null("identity").expand_as(nothing[:, 0])
     return with_rows(nothing, dict.fromkeys(identity, own), layer, ground)
 
 
 def with_rows(pattern: Pattern, rows: Mapping[Row, RowPattern], layer: int, ground: Ground) -> Pattern:
-    """A layer's pattern with some rows as given."""
+    """A layer's pattern with the given rows put in."""
     here = {row: given for row, given in rows.items() if row.layer == layer}
     pattern = pattern.clone() if here else pattern
     for row, given in here.items():
@@ -219,6 +221,6 @@ class AsIs(Silenced):
 
 
 def separable(change: Change) -> bool:
-    """Whether a change does the same to every sequence, whatever others there are, so that they can be run in parts."""
+    """Whether what a change does to a sequence is independent of the rest of the batch, so that parts can be run."""
     given = getattr(change, "rows", None)  # for these sequences, in this order
     return isinstance(change, Kept | Silenced | Hard) and change.null != "resample" and not given

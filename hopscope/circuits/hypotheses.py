@@ -40,11 +40,11 @@ class Hypothesis:
 
 
 def hypotheses(row: Row, ground: Ground, strengths: Mapping[Path, float]) -> list[Hypothesis]:
-    """All rules for a row, simplest first; where they need a role, those that the row attends to are proposed.
+    """All rules for a row, simplest first; rules about a role are proposed for the roles that the row attends to.
 
     Args:
         row: which head, at which role.
-        ground: tells what roles there are.
+        ground: sequences with the roles of their positions.
         strengths: mean attention on the row's paths, from which roles and mixtures are proposed.
     """
     paths = sorted(ground.paths_in(row), key=lambda path: -strengths.get(path, 0.0))
@@ -53,14 +53,14 @@ def hypotheses(row: Row, ground: Ground, strengths: Mapping[Path, float]) -> lis
 
 
 def even(mask: Bool[Tensor, "batch query key"], ground: Ground) -> Float[Tensor, "batch query key"]:
-    """Even over a mask; where it is empty, over all that is seen."""
+    """Even attention over a mask; in rows where the mask is empty, over all visible positions."""
     mask = mask & ground.sees
     mask = torch.where(mask.any(-1, keepdim=True), mask, ground.sees)
     return mask / mask.sum(-1, keepdim=True)
 
 
 def itself(ground: Ground) -> Bool[Tensor, "query key"]:
-    """Which position is which."""
+    """A mask of each position itself, (1, query, key)."""
     return torch.eye(len(ground.sees), dtype=torch.bool, device=ground.sees.device)
 
 
@@ -70,7 +70,7 @@ def previous(ground: Ground) -> Float[Tensor, "batch query key"]:
 
 
 def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
-    """Attend to the first token of the own fact: from `value[k]`, and from `key[k]`, to `key[k]` of the same chain."""
+    """Attend to the first token of the own fact: from `value[k]` and from `key[k]` to `key[k]` of the same chain."""
     total = ground.sees.new_zeros(len(ground.batch), *ground.sees.shape)
     for name in ground.roles.names:
         kind, _, number = name.partition("[")
@@ -80,7 +80,7 @@ def first_of_fact(ground: Ground) -> Float[Tensor, "batch query key"]:
 
 
 def symbols(batch: Batch) -> Tensor:
-    """What stands at each position, without where it stands: token numbers, or symbol vectors."""
+    """The symbol at each position, without the position code: token numbers, or symbol vectors."""
     task, inputs = batch.task, batch.inputs
     held = inputs[..., : task.d_symbol] if isinstance(task, VectorTask) else inputs
     return held.reshape(*inputs.shape[:2], -1)
@@ -93,12 +93,12 @@ def equal_symbols(batch: Batch) -> Bool[Tensor, "batch query key"]:
 
 
 def same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
-    """Attend to other positions that hold the own symbol."""
+    """Attend to other positions that hold the same symbol."""
     return even(equal_symbols(ground.batch) & ~itself(ground), ground)
 
 
 def after_same_symbol(ground: Ground) -> Float[Tensor, "batch query key"]:
-    """Attend to where the position before holds the own symbol: an induction head."""
+    """Attend to positions whose predecessor holds the same symbol as the attending position: an induction head."""
     before = equal_symbols(ground.batch).roll(1, 2)
     before[:, :, 0] = False
     return even(before & ~itself(ground), ground)
@@ -135,7 +135,7 @@ def role_name(path: Path) -> str:
 
 
 def mixtures(paths: list[Path], strengths: Mapping[Path, float]) -> Iterator[Hypothesis]:
-    """Attend to several roles, by their measured shares; the rest evenly."""
+    """Attend to several roles with their measured shares of attention; the rest is spread evenly."""
     parts = [path for path in paths if strengths.get(path, 0.0) >= LEAST_SHARE]
     for size in range(2, len(parts) + 1):
         chosen = parts[:size]

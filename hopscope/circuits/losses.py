@@ -18,7 +18,7 @@ class Loss:
     """A loss over sequences.
 
     Attributes:
-        mean: of the sequences' losses.
+        mean: the mean of the sequences' losses.
         low: lower end of its 95 % confidence interval (normal approximation over sequences).
         high: its upper end.
         n: number of sequences.
@@ -54,19 +54,19 @@ class Share:
 
     @classmethod
     def of(cls, hits: Bool[Tensor, "..."], z: float = Z_95) -> Share:
-        """Of some answers; z standard errors are the interval's."""
+        """The share of true entries, with an interval of z standard errors."""
         n, right = hits.numel(), int(hits.sum())
         return cls(right / n if n else math.nan, *wilson(right, n, z), n)
 
 
 @dataclass(frozen=True)
 class Account:
-    """What one forward pass over the sequences measures under a change.
+    """The measurements of one forward pass over sequences under a change.
 
     Attributes:
-        losses: of every sequence.
-        hop_losses: the partial losses, over all of them.
-        hits: which answers are right.
+        losses: the loss of every sequence.
+        hop_losses: the mean loss of each hop over all sequences.
+        hits: for every answer, whether it is right.
     """
 
     losses: Float[Tensor, "batch"]
@@ -75,7 +75,7 @@ class Account:
 
 
 def pooled(one: Account, two: Account) -> Account:
-    """Two accounts of different sequences as one."""
+    """One account for two accounts of different sequences."""
     n, m = len(one.losses), len(two.losses)
     either = {**two.hop_losses, **one.hop_losses}  # a hop may be asked in one of them alone
     hops = {name: (n * loss + m * two.hop_losses.get(name, loss)) / (n + m) for name, loss in either.items()}
@@ -83,19 +83,19 @@ def pooled(one: Account, two: Account) -> Account:
 
 
 def rounded(loss: float) -> float:
-    """To six places, or four digits where that says more: losses may be in small units."""
+    """Round a loss to six decimals, or to four significant digits if it is small."""
     return round(loss, 6) if abs(loss) >= 1e-3 or not math.isfinite(loss) else float(f"{loss:.4g}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What is said of a circuit, of paths or of components, that was put on trial.
+    """The test results of a circuit, be it of paths or of components.
 
     Attributes:
         losses: on the report's sequences, by test.
         accuracies: shares of right answers, by the same names.
         hop_losses: partial losses, by the same names.
-        verdict: `circuit`, `none` or, of paths alone, `partial` (`hopscope.circuits.verdict`).
+        verdict: `circuit`, `none` or, only for paths, `partial` (`hopscope.circuits.verdict`).
         reason: the reason for the verdict in words, and what to try.
         threshold: the loss below which a circuit is accepted.
     """
@@ -112,7 +112,7 @@ class Judged:
         return self.verdict == "circuit"
 
     def judged(self) -> dict[str, Any]:
-        """As in circuit.json, edges.json and nodes.json."""
+        """The entries that circuit.json, edges.json and nodes.json have in common."""
         return {
             "loss": {name: rounded(loss.mean) for name, loss in self.losses.items()},
             "interval": {name: [rounded(loss.low), rounded(loss.high)] for name, loss in self.losses.items()},

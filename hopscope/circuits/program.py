@@ -1,11 +1,11 @@
-"""A circuit as a program: some lines of plain Python that select by rule, read, carry and answer.
+"""A circuit as a program: plain Python in which positions look up others by rules, copy what they find, and answer.
 
-Paths say between which roles attention goes; roles are told by who knows the answer. A program has none. Of every path
-it finds the simplest rule by which a position can tell where to look: how far back, beside what an earlier step found,
-or where something that is held there equals something that is held here. What a position holds is its own symbol, and
-whatever it read before. A rule counts only if it leads where the path leads in every sequence on which it is looked
-for; the program is then tried on others (`hopscope.circuits.program_trial`). After D-RASP (arXiv:2602.08857), which
-compiles length-generalising decoders; ours begins with validated circuits.
+Paths lead between roles, and roles can only be assigned by someone who knows the answer. A program uses no roles. For
+every path, the simplest rule is found by which a position can compute where to look: a fixed distance back, next to
+what an earlier step found, or where a symbol held there equals one held here. A position holds its own symbol and what
+it has read in earlier steps. A rule is accepted only if it leads where the path leads in all sequences of a set; the
+program is then tested on other sequences (`hopscope.circuits.program_trial`). The idea comes from D-RASP
+(arXiv:2602.08857), which compiles length-generalising decoders; ours starts from validated circuits.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def program(own):
 
 @dataclass(frozen=True)
 class Rows:
-    """Sequences as a program sees them.
+    """Sequences as a program reads them.
 
     Attributes:
         own: symbol numbers, by row and position.
-        queries: where answers are read off.
-        answers: the right ones, by row, query and hop; None where nothing is asked.
-        ground: which entries of a pattern a path is; None where nobody says which roles positions have.
+        queries: the positions at which answers are read.
+        answers: the right answers by row, query and hop; None where nothing is asked.
+        ground: maps paths to entries of patterns; None if the roles of positions are unknown.
     """
 
     own: list[list[int]]
@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def of(cls, inputs: Tensor, targets: Tensor, queries: slice, ground: Ground | None = None) -> Rows:
-        """Tokens (row, position), and for each row the answers. Raises BadInput where they are no symbols."""
+        """Rows from tokens (row, position) and their targets. Raises BadInput if either are not symbols."""
         if inputs.is_floating_point() or inputs.ndim != 2 or targets.is_floating_point():
             raise BadInput("a program reads and answers symbols, and these sequences or answers are no symbols")
         places = list(range(inputs.shape[1])[queries])
@@ -84,9 +84,9 @@ class Rows:
 
 
 def rows_of(batch: Batch, ground: Ground) -> Rows:
-    """Sequences of tokens, or of vectors by the nearest symbol. Raises BadInput for any other.
+    """A batch as rows; vectors become the number of the nearest symbol. Raises BadInput for anything but symbols.
 
-    That nothing is the answer is not asked for, as it is not for accuracy.
+    Undefined answers are not asked for, just as they do not count for accuracy.
     """
     task, inputs, targets = batch.task, batch.inputs, batch.targets
     targets = targets.masked_fill(targets == getattr(task, "undefined", NOT_ASKED), NOT_ASKED)
@@ -98,25 +98,25 @@ def rows_of(batch: Batch, ground: Ground) -> Rows:
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a position looks: the last place that it sees of which a condition holds.
+    """A rule for where a position looks: the last visible position that satisfies a condition.
 
     Attributes:
-        text: the condition, of places p (here) and q (there) and of what they hold, in Python.
-        itself: whether it may find its own place; else only others.
+        text: the condition as a Python expression on positions p (looking) and q (looked at) and on what they hold.
+        itself: whether q may be p.
     """
 
     text: str
     itself: bool = False
 
     def looks(self, causal: bool) -> str:
-        """What finds the place, of p, in Python."""
+        """The Python expression that gives the position looked at, or None, for p."""
         before = "range(p + 1)" if self.itself else "range(p)"
         every = "every" if self.itself else "[q for q in every if q != p]"
         return f"latest({before if causal else every}, lambda q: {self.text})"
 
 
 def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterator[Rule]:
-    """All rules over some registers, simple ones first; with a condition on q where without it none leads."""
+    """All rules over some registers, simple ones first; `there` is a condition on q that is added in later rules."""
     yield from (Rule(f"q == p - {back}") for back in (1, 2))
     pairs = sorted(itertools.product(registers, registers), key=lambda two: sum(map(len, two)))
     matches = [f"None != {key}[q] == {query}[p]" for query, key in pairs]
@@ -129,14 +129,14 @@ def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterat
 
 @dataclass(frozen=True)
 class Step:
-    """One path of a program; paths that say the same are one.
+    """One step of a program: a path, or several paths with the same rule.
 
     Attributes:
-        paths: which.
-        name: of the register that holds where it looks.
-        rule: by which.
-        where: a condition on p, the positions that look; empty: all.
-        carried: registers that it may read.
+        paths: these paths.
+        name: the register that stores where each position looks.
+        rule: the rule for where to look.
+        where: a condition on the positions p that look; empty if all do.
+        carried: registers that the step may copy.
     """
 
     paths: tuple[Path, ...]
@@ -146,11 +146,11 @@ class Step:
     carried: tuple[str, ...]
 
     def looks(self, causal: bool) -> list[str]:
-        """What finds all places, in Python, in parts between which a line may break."""
+        """The comprehension that gives all positions looked at, in parts between which a line may break."""
         return [self.rule.looks(causal), *([f"if {self.where} else None"] if self.where else []), "for p in every"]
 
     def run(self, held: Registers, causal: bool) -> Registers:
-        """What it adds to what a sequence's positions hold."""
+        """The registers that the step adds, for one sequence."""
         looks = run(f"[{' '.join(self.looks(causal))}]", held)
         return {self.name: looks, **{f"{self.name}_{name}": TOOLS["read"](held[name], looks) for name in self.carried}}
 
@@ -162,22 +162,22 @@ exec(HEAD.format(title="").rpartition("def program")[0], TOOLS)
 
 @cache
 def code_of(text: str) -> CodeType:
-    """An expression of ours, compiled."""
+    """A program's expression, compiled."""
     return compile(text, "<program>", "eval")
 
 
 def run(text: str, held: Registers) -> Any:
-    """The value of an expression of ours on what a sequence's positions hold."""
+    """The value of a program's expression, given the registers of a sequence."""
     return eval(code_of(text), {**TOOLS, **held, "every": range(len(held[OWN]))})
 
 
 @dataclass(frozen=True)
 class Program:
-    """Steps, and which registers hold the answers, hop by hop; `print` shows the code.
+    """A program: its steps, and the register that holds the answer to each hop; `print` shows the code.
 
     Attributes:
         steps: in the order of layers.
-        answers: a register for each hop.
+        answers: the register for each hop.
         causal: whether positions see only earlier ones.
         title: its docstring.
     """
@@ -192,7 +192,7 @@ class Program:
         return HEAD.format(title=title) + "".join(f"    {x}\n" for x in self.lines())
 
     def lines(self) -> list[str]:
-        """The body: each step looks, and reads what is used of what it finds."""
+        """The lines of the function's body: each step finds where to look, then copies the needed registers."""
         lines, used = [], self.used()
         for step in self.steps:
             said = textwrap.wrap(", ".join(map(str, step.paths)), WIDTH - 8)
@@ -206,7 +206,7 @@ class Program:
         return [*lines, f"return [{', '.join(self.answers)}], [{looked}]"]
 
     def used(self) -> set[str]:
-        """The registers that answers are made of, or steps look by."""
+        """The registers that are answers, or that answers or later steps depend on."""
         used = {*self.answers, *(word for step in self.steps for word in re.findall(r"\w+", step.rule.text))}
         carried = {f"{step.name}_{register}": register for step in self.steps for register in step.carried}
         while more := {carried[name] for name in used if name in carried} - used:
@@ -218,12 +218,13 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
     """The program of a circuit's paths.
 
     Args:
-        paths: of the circuit; those that lead from a position to itself bring nothing that is not there.
-        rows: on which rules are looked for: hundreds, so that none fits by chance, and rare cases are among them.
-        ground: of the same sequences.
+        paths: the circuit's paths; those from a position to itself are left out, because they copy nothing new.
+        rows: the sequences that rules must fit; there should be hundreds, so that no rule fits by chance and rare cases
+            occur.
+        ground: maps paths to entries of patterns, for the same sequences.
 
     Raises:
-        BadInput: a path follows no rule that a program has, or no position comes to hold the answer.
+        BadInput: no rule fits a path, or no register holds an answer in the end.
     """
     causal = ground.architecture.causal
     held: list[Registers] = [{OWN: own} for own in rows.own]
@@ -245,13 +246,13 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
 
 
 def called(number: int) -> str:
-    """The register of a step: a, b, …, then aa, bb, …; p and q are places."""
+    """The name of a step's register: a, b, …, then aa, bb, …; p and q are reserved for positions."""
     rounds, letter = divmod(number, len(LETTERS))
     return LETTERS[letter] * (1 + rounds)
 
 
 def leads_away(path: Path, ground: Ground) -> bool:
-    """Whether a path leads from some position to another."""
+    """Whether a path leads from some position to a different one."""
     entries = ground.entries(path)
     return bool((entries & ~torch.eye(entries.shape[-1], dtype=torch.bool, device=entries.device)).any())
 
@@ -264,10 +265,11 @@ def rule_of(
     known: Sequence[str],
     places: Sequence[str],
 ) -> Rule:
-    """The simplest rule that leads where a path leads.
+    """The simplest rule that looks where a path leads.
 
-    A path may be a part of what its head does: of positions of no chain all keys are of others, the own one, too. So
-    where no rule leads along it, one may along it and its like between other chains. Raises BadInput where none does.
+    A path may cover only part of what its head does: for a position of no chain, every key belongs to another chain. So
+    if no rule fits the path alone, a rule is sought for the path together with those that differ only in the chain.
+    Raises BadInput if none fits.
     """
     alike = [one for one in paths if replace(one, chain=path.chain) == path]
     for some in ([path], alike):
@@ -283,24 +285,24 @@ def rule_of(
 
 
 def entries_of(paths: Sequence[Path], ground: Ground) -> Tensor:
-    """The entries of a pattern that some paths are together."""
+    """The union of the entries of some paths."""
     return torch.stack([ground.entries(path) for path in paths]).any(0).cpu()
 
 
 def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
-    """What the steps of one layer add, none of which reads another's."""
+    """The registers that the steps of one layer add; no step reads what another step of its layer adds."""
     return {name: value for step in steps for name, value in step.run(held, causal).items()}
 
 
 def parity(holders: Tensor, name: str, few: int) -> str:
-    """The condition that a place is odd, or even, where there are a few, (row, position), and all are; else nothing."""
+    """The condition that a position has the parity of all attending ones, if there are at least `few`; else empty."""
     places = {int(place) for place in holders.nonzero()[:, 1].tolist()}
     parities = {place % 2 for place in places}
     return f"{name} % 2 == {min(parities)}" if len(places) >= few and len(parities) == 1 else ""
 
 
 def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) -> bool:
-    """Whether a rule looks where the path leads, in every sequence, from every position that attends along it."""
+    """Whether a rule looks where the path leads, in every sequence and from every attending position."""
     attend = itertools.groupby(entries.any(-1).nonzero().tolist(), key=lambda at: at[0])
     for row, attending in attend:
         look = run(f"lambda p: {rule.looks(causal)}", held[row])
@@ -310,7 +312,7 @@ def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) 
 
 
 def answered(rows: Rows, held: Sequence[Registers], steps: Sequence[Step]) -> tuple[str, ...]:
-    """Of every hop the register that holds its answers. Raises BadInput where none does."""
+    """For every hop, the register that holds its answers. Raises BadInput if there is none."""
     names = sorted((name for name in held[0] if name not in {step.name for step in steps}), key=len)
     found = []
     for hop in range(len(rows.answers[0][0])):

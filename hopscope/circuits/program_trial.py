@@ -1,4 +1,4 @@
-"""A program on trial: does its very text say what the model says, and what is right, on fresh sequences?"""
+"""Tests of a program on fresh sequences: whether its printed code gives the model's answers, and the right ones."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ GROWS = {"length": "twice as long", "n_pairs": "twice as long", "n_chains": "twi
 
 @dataclass(frozen=True)
 class Trial:
-    """How often a program was right.
+    """How often a program's answers agree with the expected ones.
 
     Attributes:
-        of: on what.
-        n: answers looked at.
-        agrees: of them.
-        parts: of those that were wrong, how many by the first step that looked elsewhere than its path leads; `none` of
-            them.
+        of: which answers were compared, in words.
+        n: the number of answers.
+        agrees: the number of agreeing answers.
+        parts: the number of wrong answers by the first step that looked elsewhere than its path leads; `none` if no
+            step did.
     """
 
     of: str
@@ -52,12 +52,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tried:
-    """A program with its trials; `print` shows the code, whose docstring tells them.
+    """A program with its trials; `print` shows the code, with the trials in its docstring.
 
     Attributes:
-        program: steps and answers.
-        trials: `model` first: among answers that the model gets right; then `oracle`: all; then larger sequences.
-        unsaid: what it does not tell of its circuit.
+        program: the program.
+        trials: first on the answers that the model gets right; then on all answers; then on larger sequences.
+        unsaid: sentences on what the program leaves out of its circuit.
     """
 
     program: Program
@@ -76,13 +76,13 @@ def program_of(
     batches: tuple[Batch, Batch],
     further: Mapping[str, Rows],
 ) -> Tried:
-    """The program of a circuit's paths, tried.
+    """The program of a circuit's paths, with its trials.
 
     Args:
-        paths: of the circuit.
-        model: whose they are.
-        batches: sequences on which it is written, and others on which it is tried.
-        further: larger ones, by what they are; the model need not read them.
+        paths: the circuit's paths.
+        model: the model that the circuit was found in.
+        batches: sequences on which rules are found, and others on which the program is tested.
+        further: larger sequences, by description; the model does not run on them.
 
     Raises:
         BadInput: there are no paths, or no program is found.
@@ -99,20 +99,20 @@ def program_of(
 
 
 def unsaid(circuit: Circuit) -> str:
-    """What a program does not tell of a circuit: that it is none, and which rows it needs whole."""
+    """Sentences on what a program leaves out: that its paths are no accepted circuit, and rows needed whole."""
     none = "" if circuit.accepted else f"Its paths are no circuit (verdict: {circuit.verdict}). "
     rows = ", ".join(map(str, circuit.rows))
     return none + (f"The model also needs {rows} whole, which is no step here. " if rows else "")
 
 
 def program_for(paths: Sequence[Path], model: Model, task: Task) -> Tried:
-    """The program of a circuit of a task's model, tried on fresh sequences and on larger ones; as `program_of`."""
+    """As `program_of`, on fresh sequences of a task and on larger ones."""
     batches = task.sample(WRITTEN_ON, SEEDS[0]), task.sample(TRIED_ON, SEEDS[1])
     return program_of(paths, model, batches, larger(task, model.architecture))
 
 
 def larger(task: Task, shape: Shape) -> dict[str, Rows]:
-    """The task's sequences when they are twice as long, or hold twice as many chains, where it has such settings."""
+    """The task's sequences at twice the length or number of chains, if it has such settings; by description."""
     found = {}
     for setting, words in GROWS.items():
         if hasattr(task, setting):
@@ -127,7 +127,7 @@ def larger(task: Task, shape: Shape) -> dict[str, Rows]:
 
 
 def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[bool]]]:
-    """Which answers a model gets right, by row, query and hop; all, where the task does not say it answer by answer."""
+    """Which answers a model gets right, by row, query and hop; all, if the task does not judge answers one by one."""
     asked = torch.tensor([[[one is not None for one in hops] for hops in row] for row in rows.answers])
     with torch.no_grad():
         outputs = model(batch.inputs, at=batch.task.query_positions)
@@ -139,7 +139,7 @@ def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[b
 
 
 def trial(name: str, program: Program, rows: Rows, counts: list[list[list[bool]]] | None = None) -> Trial:
-    """What a program's text answers on some sequences, among the answers that count."""
+    """Compare the answers of a program's code on some sequences with the right ones; `counts` selects answers."""
     run, parts, n, agrees = compiled(str(program)), dict[str, int](), 0, 0
     entries = [entries_of(step.paths, rows.ground) for step in program.steps if rows.ground]
     for row, own in enumerate(rows.own):
@@ -156,7 +156,7 @@ def trial(name: str, program: Program, rows: Rows, counts: list[list[list[bool]]
 
 
 def compiled(text: str) -> Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]]:
-    """The function of a program's text, which is of our own making."""
+    """The function that a program's code defines."""
     made: dict[str, Any] = {}
     exec(text, made)
     function: Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]] = made["program"]
@@ -164,7 +164,7 @@ def compiled(text: str) -> Callable[[Sequence[int]], tuple[list[list[Any]], list
 
 
 def parted(program: Program, entries: Sequence[Tensor], looks: Sequence[Sequence[Any]], row: int) -> str:
-    """The first step that looks elsewhere than its paths lead in a sequence, by its first path."""
+    """The first path of the first step that looks elsewhere than its paths lead; `none` if no step does."""
     for step, places, mask in zip(program.steps, looks, entries, strict=True):
         for p in mask[row].any(-1).nonzero().flatten().tolist():
             if places[p] is None or not bool(mask[row, p, places[p]]):

@@ -109,7 +109,7 @@ class Report:
     ) -> tuple[Units, Trial, tuple[Found, ...]]:
         """Reduce an insufficient set to the paths whose removal raises the live loss.
 
-        The set stays as it is if any loss is higher without the other paths.
+        The set is left unchanged if any loss is higher without the other paths.
         """
         missed = {one.path for one in measured if one.removal_loss > trial.losses["live"].high}
         if not missed or len(missed) == len(measured):
@@ -129,7 +129,7 @@ class Report:
         return on_trial(exam.task, changes, (on.accounts for on in self.rounds()), exam.settings.strict)
 
     def rounds(self) -> Iterator[Evaluator]:
-        """The report's sequences; then further ones, each time as many as before in all."""
+        """The report's sequences; then further ones, which each time double their total number."""
         yield self.exam.report.prepared()
         others = self.exam.more_to_report_on(MORE)
         one = max(1, len(others.batch) // MORE)
@@ -160,7 +160,7 @@ class Report:
 
     @cached_property
     def few(self) -> Evaluator:
-        """A part of the report data."""
+        """A first part of the report data."""
         return self.exam.report.part(slice(0, FEW))
 
     def validated(self, others: Sequence[Units]) -> tuple[list[Alternative], int]:

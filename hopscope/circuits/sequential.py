@@ -1,7 +1,7 @@
-"""The sequential test: whether changes of attention keep the loss under a threshold, and enough answers right.
+"""The sequential test: whether a change of attention keeps the loss under a threshold, and enough answers right.
 
-Most sets that a search tries are far from the threshold, so a few sequences decide; the closer one comes, the more are
-drawn (Wald, 1945).
+For most sets that a search tries, the loss is far from the threshold, so a few sequences decide. The closer it is, the
+more sequences are drawn (Wald, 1945).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FEW = 2  # sequences, too few to tell the spread of losses
 
 
 class Outcome(NamedTuple):
-    """What a test came to.
+    """The result of a test.
 
     Attributes:
         passed: whether the change keeps the loss under the threshold, and enough answers right.
-        loss: under the change, on as many sequences as it took.
-        clear: whether that is sure: what is rejected at the threshold itself might as well have passed.
+        loss: the loss under the change, on the sequences that were drawn.
+        clear: whether the decision is certain; a change rejected close to the threshold might as well have passed.
     """
 
     passed: bool
@@ -50,16 +50,16 @@ HOPELESS = Outcome(False, Loss(math.inf, math.inf, math.inf, FEW), True)
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a change, and how sure one has to be.
+    """The bounds that a change must keep, and the certainty that a decision needs.
 
     Attributes:
-        loss: to be below.
-        accuracy: share of right answers, to be reached.
-        accepts: sequences, from which on it may be accepted before the last.
-        sure: standard errors, to be accepted before the last sequences: of the loss,
-        sure_right: and of the share.
-        fair: of both, to be accepted with the last ones.
-        far: a loss that is hopeless in each of the first two sequences.
+        loss: the loss must be below it.
+        accuracy: the share of right answers that must be reached.
+        accepts: the number of sequences from which on a change may be accepted early.
+        sure: the margin in standard errors of the loss, to be accepted early.
+        sure_right: the same margin for the share of right answers.
+        fair: the margin of both, to be accepted on the last sequences.
+        far: a change is rejected at once if the losses of the first two sequences both reach it.
     """
 
     loss: float
@@ -71,11 +71,11 @@ class Asked:
     far: float = math.inf
 
     def fails(self, loss: Loss) -> bool:
-        """Whether a loss alone is enough to reject a change."""
+        """Whether the loss alone is enough to reject a change."""
         return not math.isfinite(loss.mean) or loss.mean - SURE * error_of(loss) >= self.loss
 
     def outcome(self, loss: Loss, hits: Sequence[Tensor], last: bool) -> Outcome | None:
-        """The decision, given a loss that does not fail alone; None where more sequences are needed."""
+        """The decision for a change that the loss alone does not reject; None if more sequences are needed."""
         if self.right(hits, SURE).high < self.accuracy:
             return Outcome(False, loss, True)
         if (last or loss.n >= self.accepts) and self.holds(loss, hits, self.sure, self.sure_right):
@@ -83,26 +83,27 @@ class Asked:
         return Outcome(self.holds(loss, hits, self.fair, self.fair), loss, False) if last else None
 
     def holds(self, loss: Loss, hits: Sequence[Tensor], sure: float, sure_right: float) -> bool:
-        """Whether loss and share are as asked by more than so many standard errors of each."""
+        """Whether loss and share of right answers keep their bounds by margins of so many standard errors."""
         return loss.mean + sure * error_of(loss) < self.loss and self.right(hits, sure_right).low >= self.accuracy
 
     def right(self, hits: Sequence[Tensor], errors: float) -> Share:
-        """The share of right answers, with an interval of so many standard errors; all, where none are looked at."""
+        """The share of right answers with an interval of so many standard errors; 1 if answers are not checked."""
         return Share.of(torch.cat(list(hits)), errors) if hits else Share(1.0, 1.0, 1.0, 0)
 
 
 def error_of(loss: Loss) -> float:
-    """The standard error of a loss's mean."""
+    """The standard error of a mean loss."""
     return (loss.high - loss.low) / (2 * 1.96)
 
 
 def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], asked: Asked) -> list[Outcome]:
-    """What becomes of each change.
+    """Decide for each change whether it passes.
 
     Args:
-        changes: of attention.
-        stages: sequences, by the stage that adds them, each with whether it is the last; drawn when first asked for.
-        asked: of every change.
+        changes: changes of attention.
+        stages: the sequences that each stage adds, and whether it is the last stage; an iterator may draw them as
+            needed.
+        asked: the bounds for every change.
     """
     found: dict[int, Outcome] = {}
     losses: list[list[Tensor]] = [[] for _ in changes]
@@ -133,7 +134,7 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
 
 
 def measured_near(bounds: Sequence[float], changes: Sequence[Change], on: tuple[Evaluator, Evaluator]) -> list[Loss]:
-    """The loss under each change: of few sequences or, where their interval comes near one of the bounds, of more."""
+    """The loss under each change, on few sequences; on more if the interval comes near one of the bounds."""
     few, more = on
     losses = few.losses(changes)
     is_near = lambda loss, bound, by: loss.low - by < bound <= loss.high + by  # noqa: E731

@@ -1,4 +1,4 @@
-"""Which path takes over when another is silenced: doubles are always at work, backups only then.
+"""Which path takes over when another is silenced: a double is always active, a backup only then.
 
 A path may do something although silencing it costs nothing (self-repair: McGrath et al., 2023; backup name movers: Wang
 et al., 2022). So each such path is silenced together with each path of the other circuits. If silencing both is costly
@@ -40,13 +40,13 @@ class Takeover:
         return f"{head_of(self.by)} takes over when {head_of(self.silenced)} is silenced"
 
     def as_dict(self) -> dict[str, Any]:
-        """As in circuit.json."""
+        """The entry in circuit.json."""
         numbers = {"before": round(self.before, 6), "after": round(self.after, 6)}
         return {**asdict(self), **numbers, "words": str(self)}
 
 
 def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
-    """The paths whose rows the model does not need, with these rows null as well as at their average."""
+    """The paths whose rows the model does not need, whether the rows are replaced by nulls or by their averages."""
     alone = exam.data.alone({path: exam.silenced([row_of(path)]) for path in sorted(paths)})
     spared = [path for path, loss in alone.items() if loss.mean < exam.threshold]
     if not has_averages(exam.model):

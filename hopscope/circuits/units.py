@@ -1,7 +1,7 @@
 """What a circuit is made of: rows, and the paths in them.
 
-A *row* is all that one head does at the positions of one role: (layer, head, attending role). A *path* is the part of a
-row that falls on one attended role, of the same chain or of another. Positions that hold no role have rows too.
+A *row* is the attention of one head from all positions of one role: (layer, head, attending role). A *path* is the part
+of a row that falls on one attended role, of the same chain or of another. Positions that hold no role have rows too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Unit = Row | Path
 
 
 def row_of(unit: Unit) -> Row:
-    """The row that a path is part of; a row itself."""
+    """The row that a path is part of; for a row, the row itself."""
     return Row(unit.layer, unit.head, unit.query)
 
 
@@ -59,7 +59,7 @@ def paths_of(units: Iterable[Unit]) -> list[Path]:
 
 
 def rows_of(units: Iterable[Unit]) -> list[Row]:
-    """Units that no path names, in order."""
+    """Units that are whole rows, in order."""
     return sorted(unit for unit in units if isinstance(unit, Row))
 
 
@@ -68,7 +68,7 @@ def in_layer(layer: int, units: Iterable[Unit]) -> frozenset[Unit]:
 
 
 def given_in(layer: int, rows: Mapping[Row, object]) -> frozenset[tuple[Row, int]]:
-    """A layer's rows that are given, each with which tensor it is."""
+    """A layer's rows with a given pattern, each with the identity of that pattern, as a cache key."""
     return frozenset((row, id(given)) for row, given in rows.items() if row.layer == layer)
 
 
@@ -77,7 +77,7 @@ class Ground:
 
     Args:
         batch: the sequences.
-        architecture: of the model that attends.
+        architecture: the shape of the model.
     """
 
     def __init__(self, batch: Batch, architecture: Shape):
@@ -94,12 +94,12 @@ class Ground:
         return [*self.roles.names, *([NO_ROLE] if unnamed else [])]
 
     def holders(self, role: str) -> Bool[Tensor, "batch position"]:
-        """Positions of a role."""
+        """The positions of a role."""
         held = self.roles.held()
         return ~held.any(1) if role == NO_ROLE else held[:, self.roles.index(role)]
 
     def entries(self, unit: Unit) -> Bool[Tensor, "batch query key"]:
-        """The entries of a head's pattern that a unit is."""
+        """The entries of a head's pattern that belong to a unit."""
         key = (unit.query,) if isinstance(unit, Row) else (unit.query, unit.key, unit.chain)
         if key not in self.masks:
             if isinstance(unit, Row):
@@ -110,12 +110,12 @@ class Ground:
         return self.masks[key]
 
     def targeted(self, paths: Iterable[Path], some: Iterable[Path]) -> Bool[Tensor, "batch query"]:
-        """Where of a few paths just some have a target."""
+        """The query positions at which exactly the paths `some`, of all the given paths, have a target."""
         some = frozenset(some)
         return torch.stack([self.entries(path).any(-1) == (path in some) for path in paths]).all(0)
 
     def null(self, kind: str) -> Float[Tensor, "query key"]:
-        """The pattern of a head that does nothing, of a kind that does not depend on the sequence."""
+        """The null pattern of a kind that does not depend on the sequence."""
         if kind not in self.idle:
             self.idle[kind] = null(kind, self.sees)
         return self.idle[kind]
@@ -133,7 +133,7 @@ class Ground:
 
     @cached_property
     def kinds(self) -> list[tuple[str, str, Relation]]:
-        """The pairs of roles, with relation, between which a path can lead under the mask."""
+        """The triples of query role, key role and relation for which some path is possible under the mask."""
         names = self.roles.names
         return [
             (query, key, relation)

@@ -1,9 +1,9 @@
-"""Use: whether the model as it is does what a circuit says.
+"""Use: whether the full model does what a circuit describes.
 
-Where all else is null a route may suffice that the model never takes: a head that others keep asleep wakes up. Such a
-path gets next to no attention in the model as it is, and silencing it there moves next to nothing. Both are asked for:
-an MLP may be content with either of two heads that do the same. And a null pattern may be what a head does anyway, so
-that nothing was taken from the model where it is idle.
+With all else null, paths may suffice that the full model never uses, because a head becomes active that other heads
+otherwise suppress. Such a path gets almost no attention in the full model, and silencing it there changes almost
+nothing. Both conditions are required, since of two heads that do the same either can be silenced without effect. Also,
+a null pattern may equal what a head does anyway; ablating that head with it then removes nothing.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ INTACT = 0.9  # of a row's attention, that a null places where the model does: s
 
 
 def sleeps(strength: float, use: float) -> bool:
-    """Whether the model does not use a path, by its mean attention and what silencing it moves."""
+    """Whether the full model does not use a path, judged by its mean attention and the effect of silencing it."""
     return strength < ASLEEP and use < ASLEEP
 
 
 @dataclass(frozen=True)
 class Use:
-    """What silencing a path alone does to the model as it is.
+    """The effect of silencing a single path of the full model.
 
     Attributes:
-        loss: then.
-        moves: how far the outputs move; 1: as far as with all heads idle.
+        loss: the loss with the path silenced.
+        moves: how far the outputs move, relative to silencing every head.
     """
 
     loss: Loss
@@ -43,12 +43,12 @@ class Use:
 
 
 def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path, Use]:
-    """What silencing each path does.
+    """The effect of silencing each path.
 
     Args:
         evaluator: the model on sequences.
-        paths: which; of one that is in none of these sequences nothing is known, and it counts as used.
-        null: what becomes of a silenced path's attention, and of heads that are idle.
+        paths: the paths; one that occurs in none of the sequences counts as used (`moves` is 1).
+        null: the null pattern for the path, and for every head when all are silenced.
     """
     if not paths:
         return {}
@@ -66,16 +66,17 @@ def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path,
 def left_intact(
     evaluator: Evaluator, rows: Iterable[Row], null: str, identity: frozenset[Row], bound: float
 ) -> list[Row]:
-    """Of some rows those that attend under a null as they do anyway, though the model needs them: others harm it.
+    """The rows whose attention a null leaves almost unchanged, although other nulls show that the model needs them.
 
-    A head that attends by position alone survives resampling, and one that attends evenly the uniform null.
+    Resampling does not change a head that attends by position alone, and the uniform null does not change one that
+    attends evenly.
 
     Args:
         evaluator: the model on sequences.
-        rows: which are idle.
-        null: what idle rows attend to, but for those that are
-        identity: they attend to themselves.
-        bound: the loss that the model has at least where another null takes away what it needs.
+        rows: the rows that are ablated.
+        null: the null pattern of these rows, except for those in `identity`.
+        identity: rows whose null is that each position attends to itself.
+        bound: a row is needed if another null raises the model's loss to at least this.
     """
     ground, kinds = evaluator.ground, [kind for kind in NULLS if kind != null]
     shared = [

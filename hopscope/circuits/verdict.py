@@ -93,17 +93,17 @@ class Trial:
 
     @property
     def judged(self) -> dict[str, Any]:
-        """What is told of it beside the verdict, as fields of `Judged`."""
+        """The fields of `Judged` other than the verdict and its reason."""
         measured = {"losses": self.losses, "accuracies": self.accuracies, "hop_losses": self.hop_losses}
         return {**measured, "threshold": self.demands.loss}
 
     def asked(self, name: str) -> tuple[float, float]:
-        """The loss that the model, or its circuit in a test, must be below, and the accuracy that it must reach."""
+        """The loss that the model, or its circuit in a test, must stay below, and the accuracy that it must reach."""
         demands = self.demands
         return (demands.model_loss, demands.model_accuracy) if name == "model" else (demands.loss, demands.accuracy)
 
     def passes(self, name: str) -> bool:
-        """Whether the model, or its circuit in a test (a key of `TESTS`), does what is asked of it."""
+        """Whether the model, or its circuit in a test (a key of `TESTS`), keeps its bounds."""
         loss, accuracy = self.asked(name)
         return self.losses[name].high < loss and self.accuracies[name].low >= accuracy
 
@@ -121,7 +121,7 @@ class Trial:
         return all(map(self.passes, self.tests))
 
     def open(self) -> list[str]:
-        """The names to run on more sequences: those at their threshold, with model and null, which set thresholds."""
+        """The names to run on more sequences: those too close to their threshold, and always model and null."""
         near = [
             name
             for name, (loss, share) in ((name, self.asked(name)) for name in ("model", *self.tests))
@@ -216,12 +216,12 @@ def judge(
 
 
 def unsolved(trial: Trial) -> str:
-    """That the model has not solved its task, and which threshold it misses."""
+    """Say that the model has not solved its task, and which threshold it misses."""
     return f"the model itself has not solved its task: {short(trial, 'model')}"
 
 
 def short(trial: Trial, name: str) -> str:
-    """Which threshold the model, or its circuit in a test, misses, with the 95 % interval: that of the loss first."""
+    """Say which threshold the model or a circuit misses, with the 95 % interval; the loss comes before the accuracy."""
     measured, right, (loss, accuracy) = trial.losses[name], trial.accuracies[name], trial.asked(name)
     if measured.high >= loss:
         interval = f"(95 %: {measured.low:.3g} to {measured.high:.3g})"

@@ -61,14 +61,14 @@ def remarks(circuit: Circuit, task: Task, least: int | None = None) -> list[str]
 
 
 def compared(circuit: Circuit, task: Task, least: int | None) -> list[str]:
-    """Of an accepted circuit its size, its algorithm and the other circuits."""
+    """For an accepted circuit, its size, its algorithm and the other circuits."""
     if not circuit.accepted:
         return []
     return [size(circuit, task, least), *algorithm_words(circuit, task), *others(circuit)]
 
 
 def refusal(circuit: Circuit) -> list[str]:
-    """Why a circuit is not accepted, or only in part, and what the search found; nothing of one that is."""
+    """Why a circuit is not accepted, or only in part, and what the search found; empty for an accepted one."""
     if circuit.accepted:
         return []
     if circuit.verdict == "partial":
@@ -147,7 +147,7 @@ def role_words(role: str, roles: Sequence[str]) -> str:
 
 
 def step_of(role: str) -> int:
-    """The number of a role's fact, from 1; 0 for a role outside facts, such as the query."""
+    """The number of a role's fact, from 1; 0 for a role that belongs to no fact, such as the query."""
     match = ROLE.fullmatch(role)
     return int(match[2]) if match else 0
 
@@ -318,7 +318,7 @@ MORE = {
 
 
 def takeover_words(circuit: Circuit) -> list[str]:
-    """The heads that take over from a silenced path; and, of a proven circuit, the paths that the model can spare."""
+    """Sentences on heads that take over from silenced paths and, if completeness is proven, on other spared paths."""
     kinds = {"backup": "a backup, whose attention rises then", "double": "a double, whose attention does not rise then"}
     with_takeover = {takeover.silenced for takeover in circuit.takeovers}
     alone = [path_name(path) for path in circuit.spared if path not in with_takeover]

@@ -74,7 +74,7 @@ def bring(context: click.Context, _: click.Parameter, folders: tuple[str, ...]) 
 
 @contextmanager
 def for_one_command() -> Iterator[None]:
-    """Restore the environment variables of folders and progress afterwards: a process may run several commands."""
+    """Restore `HOPSCOPE_PATH` and `HOPSCOPE_PROGRESS` on exit, because one process may run several commands."""
     variables = (outside.VARIABLE, PROGRESS)
     before = {name: os.environ[name] for name in variables if name in os.environ}
     try:

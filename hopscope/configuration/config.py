@@ -201,7 +201,7 @@ class Config:
             raise BadInput(f"hop-every {self.training.hop_every} needs {needed} layers; got {self.model.n_layers}")
 
     def check_entropy(self) -> None:
-        """Raise BadInput unless rows of patterns are distributions, and nothing else is read off the pass."""
+        """Raise BadInput unless an entropy of attention is defined, and no loss is read off earlier layers."""
         if not (self.model.n_heads and self.model.normalised):
             raise BadInput("attention-entropy needs attention whose rows sum to 1, such as softmax")
         if self.training.hop_every or self.training.deep_supervision:

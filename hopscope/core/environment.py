@@ -117,7 +117,7 @@ def changes(sessions: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]
 
 
 def merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The later session's entries, and those of the earlier one that the later one lacks and need not record."""
+    """The later session's entries, completed by those of the earlier one that sessions need not record."""
     return {name: value for name, value in earlier.items() if name not in ALWAYS_RECORDED} | dict(later)
 
 

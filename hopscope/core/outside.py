@@ -150,7 +150,7 @@ def fault(error: BaseException) -> str | None:
 
 
 def file_is_outside(file: Path) -> bool:
-    """Whether a file comes from outside."""
+    """Whether a file is in a user's folder of variants or in an installed plug-in."""
     return any(file.resolve().is_relative_to(folder) for folder in places().values())
 
 

@@ -116,7 +116,7 @@ def show_roles(ax: Axes, values: numpy.ndarray, numbers: bool) -> object:
 
 
 def name_axes(ax: Axes, labels: Sequence[str], left: bool, below: bool, across: Sequence[str] | None = None) -> None:
-    """Role names on the outer axes, in the colour of their chain; the column axis has those of `across`, if given."""
+    """Write role names on the outer axes, in the colour of their chain; columns are named by `across`, if given."""
     ax.tick_params(length=0)
     for axis, named, wanted in ((ax.yaxis, labels, left), (ax.xaxis, across or labels, below)):
         axis.set_ticks(range(len(named)) if named else [])
@@ -137,7 +137,7 @@ def groups(labels: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def name_groups(ax: Axes, labels: Sequence[str], left: bool, below: bool) -> None:
-    """Step names on the outer axes, where there is no room for every position's role."""
+    """Write step names on the outer axes, where there is no room for every position's role."""
     ax.tick_params(length=0)
     steps = groups(labels)
     for axis, wanted in ((ax.yaxis, left), (ax.xaxis, below)):

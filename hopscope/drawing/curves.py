@@ -44,7 +44,7 @@ def hop_curves(
 
 
 def draw_hop(ax: Axes, rows: DataFrame, x: str, y: str, name: str, tint: str) -> None:
-    """One hop's line; for several runs their thin lines and the median."""
+    """Draw one hop's line; for several runs their thin lines and the median."""
     if rows["run"].nunique() > 1:
         run_lines(ax, rows, y, x, color=tint, label=f"{name}, median", middle="median", lw=0.7, alpha=0.45)
     else:
@@ -95,7 +95,7 @@ def points(
     ms: float = 4.5,
     lw: float = 1.2,
 ) -> None:
-    """A mark at the `value` of every row, on a line from its `low` to its `high`."""
+    """Draw a mark at the `value` of every row, on a line from its `low` to its `high`."""
     ax.vlines(places, rows.low, rows.high, color=ink, lw=lw)
     ax.plot(places, rows.value, ls="", marker=marker, ms=ms, color=ink, label=label)
 

@@ -1,4 +1,4 @@
-"""Emergence of paths over training, above the losses of their hops; and its order over several runs.
+"""Figures of when paths emerge in training, with the hops' losses below, and of their order in several runs.
 
 After Musat, ICLR 2025, figure 7 (onsets) and appendix D (attention over training).
 """

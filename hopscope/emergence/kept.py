@@ -1,4 +1,4 @@
-"""Emergence measured once: kept beside the run, and read by whatever needs it again."""
+"""Measurements of emergence, kept beside the run so that each is made only once."""
 
 from __future__ import annotations
 

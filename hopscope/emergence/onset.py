@@ -32,7 +32,7 @@ T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 @dataclass(frozen=True)
 class Onset:
-    """When a curve first passed a threshold.
+    """The step at which a curve first passed a threshold, with its interval.
 
     Attributes:
         status: `seen`; `already`, above it at the first checkpoint (left-censored); `never`, above it at no checkpoint
@@ -57,7 +57,7 @@ class Onset:
 
 @dataclass(frozen=True)
 class Causal:
-    """When silencing a path begins to raise the loss.
+    """The step at which silencing a path begins to raise the loss, with the final effect.
 
     Attributes:
         onset: when half of the last checkpoint's effect is reached; `never` if that effect is not significantly above
@@ -103,7 +103,7 @@ def onset(
     resampled: Array | None = None,
     low: Array | None = None,
 ) -> Onset:
-    """When a curve first goes above a threshold.
+    """Find the step at which a curve first goes above a threshold.
 
     Args:
         steps: of the checkpoints, increasing, at least two.
@@ -172,7 +172,7 @@ def check(steps: Sequence[int], curve: Array) -> None:
 def causal_onset(
     steps: Sequence[int], effects: Array, weights: Array, least: float = 0.0, above: NDArray[numpy.bool_] | None = None
 ) -> Causal:
-    """When silencing a path begins to raise the loss.
+    """Find the step at which silencing a path begins to raise the loss.
 
     Args:
         steps: of the checkpoints, increasing.

@@ -229,7 +229,7 @@ def follow(
 def told(
     record: Record, paths: Sequence[Path], task: Task, run: str, identity: str, protocol: dict[str, Any]
 ) -> Emergence:
-    """When paths emerged, computed from their measurements.
+    """Compute from their measurements when paths emerged.
 
     Args:
         record: the measurements.

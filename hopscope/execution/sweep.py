@@ -199,7 +199,7 @@ def train_stacks(
 
 
 def by_shape(configs: Sequence[Config | Work]) -> list[list[Any]]:
-    """Configurations grouped by whether they can be stacked, in the order in which each shape first occurs."""
+    """Configurations in groups of one shape, in order of first occurrence; those that cannot be stacked stay alone."""
     groups: dict[str, list[Any]] = {}
     for index, config in enumerate(configs):
         alone = isinstance(config, Work) or not stackable(config)

@@ -15,7 +15,7 @@ PLAINLY = {"chat": "in chat", "raw": "as plain text"}
 
 
 def plainly(rows: DataFrame) -> tuple[DataFrame, str]:
-    """The rows that were asked in such a layout, and the layout in words."""
+    """The rows whose layout is a key of `PLAINLY`, and these layouts in words."""
     some = rows[rows.layout.isin(list(PLAINLY))]
     return some, " or ".join(PLAINLY[layout] for layout in sorted(set(some.layout))) or PLAINLY["chat"]
 

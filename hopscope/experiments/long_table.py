@@ -40,9 +40,10 @@ def courses_of(
 ) -> DataFrame:
     """Losses and measures over training, and when the loss passed the task's threshold of learning.
 
-    Columns: run, version, seed, prior, condition, kind, name, step, value. Kinds: `loss`, of validation; `right`,
-    validation accuracy, if it may stop training; `seen`, what `streamed` makes of a row's measures; `learnt`, the first
-    step with a loss below `Task.learnt_below`, interpolated (NaN: never), in a row at the last step.
+    Columns: run, version, seed, prior, condition, kind, name, step, value. Kinds: `loss`, the validation loss; `right`,
+    validation accuracy, if it may stop training; `seen`, the numbers that `streamed` computes from a row's measures;
+    `learnt`, the first step with a loss below `Task.learnt_below`, interpolated (NaN: never), in a row at the last
+    step.
     """
     return rows_of(runs, lambda run: course(run, {"condition": named(run.config)}, streamed))
 

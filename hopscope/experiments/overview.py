@@ -92,7 +92,7 @@ def noted(sentence: str, notes: list[str]) -> str:
 
 
 def notes_markdown(notes: list[str]) -> str:
-    """The notes below a table of such sentences."""
+    """The notes below a table of claims, one for each prior."""
     return "".join(f"\n<sup>{number}</sup> With a prior: {prior}\n" for number, prior in enumerate(notes, 1))
 
 

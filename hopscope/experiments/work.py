@@ -1,4 +1,4 @@
-"""What an experiment needs done that is not training, such as asking a language model; kept and resumed as a run is."""
+"""The work of an experiment that is not training, such as asking a language model; kept and resumed as runs are."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Block:
         return low + (high - low) * found.astype(numpy.float64) / 255
 
     def entry(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """The block's entry in the manifest."""
         about = {"dtype": self.dtype, "shape": list(self.shape), "bytes": len(self.data)}
         return about | {"sha256": self.digest, "scale": None if self.scale is None else list(self.scale)}
 
@@ -188,7 +188,7 @@ class Lazy:
         return self.load().array()
 
     def entry(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """The block's entry in the manifest."""
         return dict(self.about)
 
 

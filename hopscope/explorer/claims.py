@@ -95,7 +95,7 @@ class Texts(NamedTuple):
 
 
 def texts_of(experiment: str) -> Texts:
-    """The texts about an experiment; if it is unknown, `other` is its study."""
+    """The texts about an experiment; for an unknown experiment only the study name `other`."""
     if experiment not in catalogue.names("experiments"):
         return Texts("", "other", "", "")
     study = catalogue.home("experiments", experiment).path

@@ -142,12 +142,12 @@ def among(values: Mapping[str, str], name: str, most: int) -> int:
 
 
 class Computer:
-    """Runs the models of one run on its bundle's sequences.
+    """Runs the checkpoints of one training run on the sequences of its explorer bundle (`explorer.bundle`).
 
     Args:
         batch: the sequences.
         paths: every path of the model.
-        at: gives the model of a step.
+        at: returns the model as it was at a given step.
     """
 
     def __init__(self, batch: Batch, paths: Iterable[Path], at: Callable[[int], Model]):

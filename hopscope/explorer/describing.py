@@ -41,7 +41,7 @@ def describe(run: Run, name: str) -> dict[str, Any]:
 
 
 def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
-    """The entry of a task."""
+    """The manifest's entry of a task."""
     asking = range(task.n_positions)[task.query_positions]
     return {
         "name": task.name(),
@@ -67,7 +67,7 @@ def task_entry(task: Task, shape: Shape) -> dict[str, Any]:
 
 
 def model_entry(run: Run) -> dict[str, Any]:
-    """The entry of a model, with whether the page's engine can run it."""
+    """The manifest's entry of a model, with whether the page's engine can run it."""
     shape = run.config.model
     with torch.device("meta"):
         model = shape.build(run.task).unrolled()

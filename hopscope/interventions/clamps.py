@@ -222,7 +222,7 @@ def parts(clamps: Iterable[Clamp], kind: PartKind) -> list[Part]:
 
 
 def replacements(clamps: Iterable[Clamp], batch: Batch, architecture: Shape) -> Replacements:
-    """What to give a forward pass on this batch as `replace`, so that these clamps act; their steps are ignored.
+    """The `replace` argument of a forward pass on this batch under these clamps; the clamps' steps are ignored.
 
     Clamps that need more than one pass (`held`, `answers`) are left out. A clamp whose roles the batch lacks, because a
     curriculum asked for fewer hops, has no effect there.

@@ -131,7 +131,7 @@ def continuations(text: str, choices: Sequence[str], echoes: Sequence[Echo]) -> 
 
 
 def after(echo: Echo, boundary: int) -> float:
-    """The summed log-probability of all tokens that end after a character. Raises NoEcho if one is missing."""
+    """The summed log-probability of all tokens that end after position `boundary`. Raises NoEcho if one is missing."""
     values = [value for end, value in zip(echo.ends, echo.log_probs, strict=True) if end > boundary]
     if any(value is None for value in values):
         raise NoEcho("it returned no log-probability for the text's first token")
@@ -170,7 +170,7 @@ def alternatives(body: Mapping[str, Any], answer: Any) -> dict[str, float]:
 
 
 def first_of(held: Any, kind: type, every: bool = False) -> Any:
-    """The first element of a list of `kind`, or with `every` the list; empty if missing. Raises Fault otherwise."""
+    """The first element of a list of `kind`, or with `every` the list; empty if there is none. Else raises Fault."""
     if held is None or held == []:
         return [] if every else {}
     if not isinstance(held, list) or not all(isinstance(one, kind | None) for one in held):

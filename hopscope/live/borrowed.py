@@ -125,7 +125,7 @@ def fitted(new: Replacement) -> Replacement:
 
 
 def upcast(outputs: Tensor) -> Tensor:
-    """Outputs in at least single precision, so that losses are."""
+    """Outputs in at least single precision, so that losses have it, too."""
     return outputs.float() if isinstance(outputs, Tensor) and outputs.dtype in HALVES else outputs
 
 

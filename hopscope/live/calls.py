@@ -35,7 +35,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Attention:
-    """One layer's attention, as the numbers of calls in a pass.
+    """One layer's attention, as the indices of its calls in a pass.
 
     Attributes:
         pattern: the softmax, or `scaled_dot_product_attention`.

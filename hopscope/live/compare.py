@@ -102,7 +102,7 @@ class Comparison:
 
     @property
     def same_algorithm(self) -> bool:
-        """Whether both have the same kinds of paths, and as many of each, in whatever heads."""
+        """Whether both have the same kinds of paths, and equally many of each kind, in any heads."""
         return not any(self.kinds_only)
 
     def __str__(self) -> str:

@@ -62,7 +62,7 @@ def slice_of(at: int | slice) -> slice:
 
 
 def shaped(outputs: Tensor, at: int | slice) -> Tensor:
-    """Outputs in the shape that the caller's loss takes: for a single position without that dimension."""
+    """Outputs in the shape that the caller's loss takes, which has no dimension for a single position."""
     return outputs if isinstance(at, slice) else outputs[:, 0]
 
 
@@ -180,7 +180,7 @@ class Given(Task):
         return self.data.targets[draw["row"]].reshape(len(draw["row"]), 1, -1)
 
     def restored(self, targets: Tensor) -> Tensor:
-        """Targets in the given shape."""
+        """Targets in the shape in which the caller gave them."""
         return targets.reshape(len(targets), *self.data.targets.shape[1:])
 
     def roles(self, draw: Draw) -> Roles:
@@ -254,7 +254,7 @@ def typical(targets: Tensor, like: Tensor, answer: Tensor) -> list[Tensor]:
 
 
 def classes(targets: Tensor, like: Tensor) -> bool:
-    """Whether targets are numbers of outputs, one for each query."""
+    """Whether targets are indices of outputs, one for each query."""
     return (
         not targets.is_floating_point()
         and targets.shape[1:] == like.shape[:-1]

@@ -181,7 +181,7 @@ class Listing(TorchFunctionMode):
         return result
 
     def uses(self, tensor: Tensor) -> list[int]:
-        """The numbers of calls that take a tensor after it was last written in place; reading its shape is no use."""
+        """The indices of calls that take a tensor after it was last written in place; reading its shape is ignored."""
         calls = [i for i, (name, args) in enumerate(self.calls) if name != "__get__" and any(x is tensor for x in args)]
         writes = [i for i in calls if self.calls[i][0] == "__setitem__" or self.calls[i][0] in ("copy_", "fill_")]
         return [i for i in calls if i > max(writes, default=-1)]

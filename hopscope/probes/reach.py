@@ -59,6 +59,7 @@ def probe(
 
     All probes of one stream and role share one Gram matrix and one eigendecomposition. Sequences are processed in
     chunks that are not kept.
+
     Args:
         model: a model of the task.
         task: plain retrieval.

@@ -1,8 +1,8 @@
 """Sparse autoencoders: activations as sparse sums of many directions (Bricken et al., 2023).
 
-They are trained as on attention outputs (Kissane et al., 2024, arXiv:2406.17759, section 2, and their code):
-f = ReLU(W_e (z − b_d) + b_e), ẑ = W_d f + b_d, rows of W_d of norm 1, loss ‖z − ẑ‖² + l1 ‖f‖₁. Dead features are
-resampled from activations with large errors.
+They are trained as Kissane et al. (2024, arXiv:2406.17759, section 2, and their code) train them on attention outputs:
+f = ReLU((z − b_d) W_e + b_e), ẑ = f W_d + b_d, with rows of W_d of norm 1 and the loss ‖z − ẑ‖² + l1 ‖f‖₁. Dead
+features are resampled from activations with large errors.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SparseAutoencoder(nn.Module):
         return torch.relu((z / self.scale - self.b_dec) @ self.W_enc + self.b_enc)
 
     def decode(self, f: Features) -> Vectors:
-        """The activations that features stand for."""
+        """The activations that are reconstructed from features."""
         return (f @ self.W_dec + self.b_dec) * self.scale
 
     def forward(self, z: Vectors) -> Vectors:

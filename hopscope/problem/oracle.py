@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Fact:
-    """If all premises are known, the conclusion may be retrieved.
+    """A fact: if all its premises are known, its conclusion may be retrieved.
 
     The order of `premises` is that in which they are written; it has no meaning. `step` is the number of the retrieval
     step that the fact serves, counted from 1.

@@ -83,7 +83,7 @@ def demand(config: Config, sizes: dict[str, int] | None = None) -> Demand:
 
 
 def numbers_of(shape: Shape, task: Task) -> tuple[int, int]:
-    """How many numbers a layer keeps per sequence, and how many the model reads and puts out."""
+    """How many numbers a layer keeps per sequence, and how many the model's inputs and outputs have."""
     here = task.n_positions
     mlp = shape.d_model if shape.mlp else 0
     of_layer = here * (KEPT_WIDTHS * shape.d_model + mlp) + KEPT_PATTERNS * shape.n_heads * here**2
@@ -131,7 +131,7 @@ def check_together(configs: Sequence[Config], at_once: int = 1) -> int:
 
 
 def check(config: Config) -> None:
-    """Raise BadInput for a run that cannot be trained as meant: too large, or with unknown weights or late clamps."""
+    """Raise BadInput for a run that does not fit into memory, freezes unknown weights, or has a clamp after its end."""
     sizes = parameters_of(config)
     demand(config, sizes).refuse("this run", "make the model, --batch, --val-size or --examples smaller")
     check_frozen(config, list(sizes))

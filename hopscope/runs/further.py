@@ -1,7 +1,7 @@
 """More hops than trained: the accuracy of a finished run on longer chains, when its layers run more often (ours).
 
-A model that is asked for the last hop alone puts out one answer, whatever the chain's length, so it can be asked for
-any. Answers of one sequence depend on each other: intervals count sequences.
+A model that is asked only for the last hop gives one answer whatever the chain's length, so it can be tested on longer
+chains. Answers within a sequence are dependent, so intervals are over sequences.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from hopscope.tasks.base_sheets import ChainTask
 def further(
     model: Model, task: Task, hops: Iterable[int], loops: Iterable[int], chains: int = 0, n: int = 256, seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Accuracy by hops asked and loops run, on fresh sequences, the same for all loops.
+    """Accuracy by number of hops and number of loops, on fresh sequences that are the same for all numbers of loops.
 
     Args:
-        model: trained on the task.
-        task: of chains, with a curriculum that asks the last hop alone.
-        hops: how many the chains have, all of which are followed; more than in training, too.
-        loops: how many times the layers run; of a model without loops 1 is what it was trained with.
-        chains: how many there are; 0: as many as in training.
-        n: sequences.
+        model: a transformer that was trained on the task.
+        task: a task of chains with a curriculum that asks only the last hop.
+        hops: numbers of hops to test; they may exceed those of training.
+        loops: how often the layers run; 1 is the normal pass of a model without loops.
+        chains: number of chains; 0: as in training.
+        n: number of sequences.
         seed: of the sequences.
 
     Yields:
         `{hops, loops, chains, accuracy, low, high, n}`, the 95 % Wilson interval between low and high.
 
     Raises:
-        BadInput: a model without looped depth, or a task whose answers are as many as its hops.
+        BadInput: the model is no transformer, or the task asks every hop.
     """
     if not isinstance(model, Transformer) or not isinstance(task, ChainTask) or task.taught_by.asks_every_hop:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Text that a model writes: one character after the other, drawn as it foretells them."""
+"""Text that a model writes: one character at a time, sampled from its predictions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hopscope.tasks.text import Text
 
 @torch.no_grad()
 def generate(run: Run, n: int, prompt: str = "\n", seed: int = 0) -> str:
-    """The prompt, and n characters behind it, drawn by the run's newest model at temperature 1.
+    """The prompt and n further characters, sampled from the run's newest model at temperature 1.
 
     Args:
-        run: of the task `text`.
-        n: number of characters.
-        prompt: at least one character; the model sees as many of the last ones as it was trained on.
-        seed: equal seeds write equal texts.
+        run: a run of the task `text`.
+        n: number of further characters.
+        prompt: at least one character; the model sees only the last ones, as many as in training.
+        seed: equal seeds give equal texts.
 
     Raises:
         BadInput: the run is of another task, or the prompt is empty or has a character that its text lacks.

@@ -49,8 +49,8 @@ class Checked:
     """The result of checking a folder.
 
     Attributes:
-        folder: that was checked.
-        kind: `run`, `work` (of an experiment without training), `results`, or other `files` with a manifest.
+        folder: the folder that was checked.
+        kind: `run`, `work` (an experiment without training), `results`, or `files` (any other folder with a manifest).
         state: `whole`; `unverified` if files that matter are in no manifest; `unfinished`; or `damaged`.
         files: how many files were read and found intact.
         unverified: names of files that are in no manifest.

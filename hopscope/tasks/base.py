@@ -46,7 +46,7 @@ class Batch:
 
     @cached_property
     def inputs(self) -> Shaped[Tensor, "batch position ..."]:
-        """Features (float, batch position feature) or token numbers (int, batch position)."""
+        """Features (float; batch, position, feature) or token numbers (int; batch, position)."""
         return self.task.inputs(self.draw)
 
     @cached_property
@@ -61,7 +61,7 @@ class Batch:
 
     @cached_property
     def searched(self) -> Roles:
-        """What paths of circuits connect; for most tasks, these are the roles."""
+        """The roles or relations that paths of circuits connect; for most tasks, the roles."""
         return self.task.searched_roles(self)
 
     def problem(self, row: int) -> Problem:
@@ -136,7 +136,7 @@ class Task(Settings, Thresholds, ABC):
         """The role of every position."""
 
     def searched_roles(self, batch: Batch) -> Roles:
-        """What paths of circuits connect: the roles; if every position is a query with targets of its own, relations.
+        """What paths of circuits connect: roles or, if every position is a query with targets of its own, relations.
 
         `hopscope.problem.relations` explains them.
         """

@@ -33,6 +33,6 @@ class OneAnswerTask(TokenTask):
         return total / (asked != NOT_ASKED).sum().clamp(min=1)
 
     def correct(self, outputs: Float[Tensor, "batch query output"], batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Whether each output is right, for positions that ask the last hop alone, which the context answers."""
+        """Whether each output is right, for positions that ask the last hop, which the context answers."""
         answers = batch.targets[..., -1]
         return (outputs.argmax(-1) == answers)[answers != NOT_ASKED][:, None]

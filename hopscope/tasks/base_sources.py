@@ -65,7 +65,7 @@ class SourceTask(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; the best prediction from the sequence; the source known; the token known."""
+        """Losses in nats: tokens equally likely; best prediction from the sequence; known source; known token."""
         floors = self.floors
         return {
             "any token": self.uniform(),

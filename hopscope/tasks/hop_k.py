@@ -59,7 +59,7 @@ class HopK(OneAnswerTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; all letters; all letters but the position's own; solved."""
+        """Losses in nats: tokens equally likely; letters; letters but the position's own; solved."""
         return {
             "any token": math.log(self.d_vocab),
             "any letter": math.log(self.n_letters),

@@ -46,7 +46,7 @@ class Induction(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; all tokens but the first; solved."""
+        """Losses in nats: all tokens equally likely; all tokens but the first; a solved task."""
         return {
             "any token": math.log(self.d_vocab),
             "any token of the sequence": math.log(self.length - 1),

@@ -328,7 +328,7 @@ class ItemLabels(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all labels equally likely; a label of the context, by its frequency there; solved."""
+        """Losses in nats: all labels equally likely; a label of the context, by its frequency there; a solved task."""
         alike = [self.same_label(others) for others in range(self.n_kinds)]
         among = sum(share * math.log(self.n_kinds / (1 + others)) for others, share in enumerate(alike))
         whole = math.log(self.n_labels)

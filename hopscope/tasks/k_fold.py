@@ -23,16 +23,17 @@ from hopscope.tasks.base import Batch, BestAnswer, TokenTask
 
 @dataclass(frozen=True)
 class KFold(TokenTask):
-    """k permutations of N symbols stand in the context; before each, a hidden one that never changes is applied.
+    """The context shows k permutations of N symbols; before each of them, a fixed hidden permutation is applied.
 
     ```
     k = 2, N = 3:   s1(0) s1(1) s1(2)   s2(0) s2(1) s2(2)       position (a, b) holds s_a(b), and asks about b from a on
     h hops from (a, b):  s_(a+h-1) p_(a+h-1) … s_a p_a (b)      in a circle: behind the last permutation is the first
     ```
 
-    The s are drawn anew for each sequence, the p are part of the task (`hidden` seeds them). Every position is a query,
-    or without `cyclic` those of the first permutation. 1, 2, 4, … k hops are asked, each by its own logits; a
-    curriculum chooses which of them a batch trains. A position must see later ones: train with `--no-causal`.
+    The shown permutations s are drawn for each sequence; the hidden ones p belong to the task (`hidden` is their seed).
+    Every position is a query; without `cyclic`, only those of the first permutation are. 1, 2, 4, … k hops are asked,
+    each by its own logits; a curriculum chooses which of them a batch trains. A position must see later ones: train
+    with `--no-causal`.
     """
 
     n_hops: int = setting(4, "k, permutations in a sequence, and the greatest number of hops asked", low=1, high=64)
@@ -71,7 +72,7 @@ class KFold(TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all symbols equally likely; solved."""
+        """Losses in nats: all symbols equally likely; a solved task."""
         return {"any symbol": math.log(self.n_symbols), "solved": 0.0}
 
     @cached_property

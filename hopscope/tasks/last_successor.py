@@ -45,7 +45,7 @@ class LastSuccessor(TokenTask):
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
-        """Nats: all tokens equally likely; the different tokens seen so far; solved. The second is an estimate."""
+        """Losses in nats: all tokens equally likely; the tokens seen so far (an estimate); a solved task."""
         batch = self.sample(FLOOR_SAMPLE, generator(0, "floor"))
         asked = batch.targets[..., 0] != NOT_ASKED
         return {

@@ -178,7 +178,7 @@ class RepeatedSegment(OneAnswerTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; their frequencies; solved."""
+        """Losses in nats: all tokens equally likely; tokens by their frequencies; a solved task."""
         frequencies = {} if self.frequencies == "uniform" else {"frequencies of tokens": self.entropy}
         return {"any token": math.log(self.d_vocab), **frequencies, "solved": self.floor}
 

@@ -35,7 +35,7 @@ class SymbolicRetrieval(ChainTask, TokenTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; all symbols of the sequence; the N symbols of the right step; solved."""
+        """Losses in nats: all tokens; all symbols of the sequence; the N symbols of the right step; a solved task."""
         return {
             "any token": math.log(self.d_vocab),
             "any symbol of the sequence": math.log(self.sheet.n_symbols),

@@ -1,4 +1,4 @@
-"""Text: what comes next in plays of Shakespeare's, or in a text of one's own. The task of a small language model.
+"""Text: the next character in Shakespeare's plays, or in a text of the user's. The task of a small language model.
 
 The plays and their split are those of nanoGPT's `shakespeare_char` (Karpathy, 2022), so that losses compare.
 """
@@ -31,7 +31,7 @@ PLAYS = Path(__file__).parents[1] / "assets" / "tinyshakespeare.txt.bz2"
 
 @cache
 def read(file: str) -> str:
-    """The text of a file, or the plays where none is named. Raises BadInput for one that is missing or no text."""
+    """The text of a file, or the plays if none is named. Raises BadInput if the file is missing or is no text."""
     if not file:
         return bz2.decompress(PLAYS.read_bytes()).decode()
     try:
@@ -47,14 +47,13 @@ def read(file: str) -> str:
 
 @dataclass(frozen=True)
 class Text(TokenTask):
-    """A stretch of a text that begins anywhere; every character asks for the one that comes next.
+    """A random stretch of a text; at every character the next one is asked for.
 
     ```
     F i r s t _ C i t i z e   ->   i r s t _ C i t i z e n
     ```
 
-    Training reads the text's beginning, and everything else its end, which training never sees. All numbers, of
-    validation and of the report, are therefore of held-out text.
+    Training uses the beginning of the text. Validation and the final report use its end, which training never sees.
     """
 
     file: str = setting(
@@ -79,7 +78,7 @@ class Text(TokenTask):
 
     @cached_property
     def characters(self) -> list[str]:
-        """Those of the whole text, in order of their code points; a token is an index into them."""
+        """The characters of the whole text, in order of code points; a token is an index into them."""
         return sorted(set(read(self.file)))
 
     @property
@@ -116,7 +115,7 @@ class Text(TokenTask):
     # Sequences -----------------------------------------------------------------------------------------------
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`tokens`, one more than are shown: the last is only asked."""
+        """Draw `tokens`, one more than the model sees: the last is only a target."""
         tokens = self.parts[self.part].to(generator.device)
         starts = torch.randint(len(tokens) - self.length, (n, 1), generator=generator, device=tokens.device)
         return {"tokens": tokens[starts + torch.arange(self.length + 1, device=tokens.device)]}
@@ -128,7 +127,7 @@ class Text(TokenTask):
         return relations(self.inputs(draw), self.query_positions)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact and a query `'e'@3` for each place, which leads to the character `'n'` behind it."""
+        """A fact for each place, from a symbol such as `'e'@3` to the next character, such as `'n'`; all are asked."""
         shown = enumerate(pairwise(self.decode(draw["tokens"][row])))
         facts = tuple(Fact((f"{here!r}@{place}",), repr(following)) for place, (here, following) in shown)
         return Problem(facts, tuple(fact.premises[0] for fact in facts))
@@ -140,10 +139,11 @@ class Text(TokenTask):
 
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
-        """Nats, on all of the part: any character; frequencies, and pairs, counted in training's part; foreknown.
+        """Losses in nats over the whole part: uniform; character frequencies and pairs of the training part; 0.
 
-        One of each character is added to the counts; after each character as many as there are, by their frequencies
-        (MacKay and Peto, 1995).
+        Counts of characters are smoothed by adding 1 to each. Counts of pairs are smoothed by adding, after each
+        character, as many pseudo-counts as there are characters, in proportion to their frequencies (MacKay and Peto,
+        1995).
         """
         n, seen, asked = self.d_vocab, self.parts["training"].numpy(), self.parts[self.part].numpy()
         alone = (numpy.bincount(seen, minlength=n) + 1) / (len(seen) + n)
@@ -161,5 +161,5 @@ class Text(TokenTask):
 
     @property
     def learnt_below(self) -> float:
-        """More is known than which characters follow each: the best loss of a table of pairs."""
+        """A loss below that of a table of pairs shows that more than the preceding character is used."""
         return self.baselines["pairs"]

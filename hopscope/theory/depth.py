@@ -131,7 +131,7 @@ def check_heads(heads: str) -> None:
 
 
 def paper_bound(hops: int) -> int:
-    """⌈log3 2D⌉, theorem 1."""
+    """The paper's lower bound on the number of layers, ⌈log3 2D⌉ (Musat, ICLR 2025, theorem 1)."""
     return next(t for t in range(hops + 1) if 3**t >= 2 * hops)
 
 

@@ -56,7 +56,7 @@ class Search:
         self.below: dict[tuple[int, frozenset[tuple[int, Interval]]], frozenset[frozenset[Move]]] = {}
 
     def any(self) -> list[Path] | None:
-        """A schedule that brings the query the last piece; None if there is none. Raises BadInput out of patience."""
+        """A schedule that brings the query the last piece; None if there is none. Raises BadInput if it gives up."""
         moves = self.solve(len(self.heads), {0: (0, self.chain.last)})
         return None if moves is None else schedule(moves)
 
@@ -100,7 +100,7 @@ class Search:
         return self.below[state]
 
     def count(self) -> None:
-        """Count a partial schedule. Raises BadInput out of patience."""
+        """Count a partial schedule. Raises BadInput after too many."""
         self.examined += 1
         if self.examined > self.patience:
             raise BadInput(

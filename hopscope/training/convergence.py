@@ -1,4 +1,4 @@
-"""When a training has converged: one rule, so that of rivals that are compared none is stopped sooner."""
+"""When a training has converged: one rule, so that in a comparison no rival is stopped sooner than another."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ SHARE = 5
 
 
 def is_flat(losses: Mapping[int, float], steps: int, least: float) -> bool:
-    """Whether the best loss of the last fifth of a training's steps is not lower by `least` than the best before it.
+    """Whether the best loss of the last steps is not lower by `least` than the best loss before them.
 
-    The fifth is one of all steps that were asked for, so that no training is over before it. One that comes to its end
-    unflat has not converged, and is censored there.
+    The last steps are a fifth of the steps that the training may take. A training that ends without being flat has not
+    converged, and counts as censored at its end.
 
     Args:
-        losses: validation losses by step, up to now.
-        steps: that were asked for.
-        least: nats, or whatever the loss is in.
+        losses: the validation losses so far, by step.
+        steps: the number of steps that the training may take.
+        least: the least improvement that counts, in the unit of the loss.
     """
     since = max(losses) - steps // SHARE
     before = [loss for step, loss in losses.items() if step <= since]

@@ -130,7 +130,7 @@ class Trainer:
         self.in_turn = config.model.takes_turns
 
     def compile(self) -> None:
-        """Compile the parts of the model that take its time."""
+        """Compile the parts of the model that take most of the time."""
         self.model.compile_parts()
 
     def thaw(self, step: int) -> None:
@@ -162,9 +162,10 @@ class Trainer:
         return loss + weight * torch.stack(losses).mean() if losses else loss
 
     def loss_by_layer(self, batch: Batch, clamps: Sequence[Clamp], every: int) -> Tensor:
-        """The mean loss of all hops, each read off so many layers after the hop before; the first after twice as many.
+        """The mean loss of all hops, where hop k is read off after (k + 1) · `every` layers.
 
-        One block learns to go a hop further, where all share their weights: the first joins the tokens of each fact.
+        If all blocks of `every` layers share their weights, each block is thus trained to follow one more hop. The
+        first block joins the two tokens of each fact.
         """
         task = batch.task
         targets = task.but(curriculum="implicit").targets(batch.draw).chunk(task.hardest, -1)
@@ -180,7 +181,7 @@ class Trainer:
         return loss + weight * torch.stack([entropy(cache[name]).mean() for name in names]).mean()
 
     def read_off(self, batch: Batch, clamps: Sequence[Clamp], layers: Iterable[int]) -> tuple[Tensor, list[Tensor]]:
-        """The answers of the model, and those that it would give behind some layers."""
+        """The model's answers, and the answers read off after some earlier layers."""
         names = [f"blocks.{layer}.hook_resid_post" for layer in layers]
         with self.products():
             outputs, cache = self.cached(batch, clamps, names)

@@ -47,7 +47,7 @@ def tests(task: ItemLabels) -> dict[str, ItemLabels]:
 
 
 def ending(run: Run, condition: str) -> Iterator[dict[str, Any]]:
-    """How a run answers at its end, as rows."""
+    """Rows with the accuracies and measures of a run's final model."""
     task = run.config.task
     assert isinstance(task, ItemLabels)
     for kind, name, value in judged(run.model, task):
@@ -55,7 +55,7 @@ def ending(run: Run, condition: str) -> Iterator[dict[str, Any]]:
 
 
 def sample(task: ItemLabels) -> Batch:
-    """Fresh sequences."""
+    """Fresh sequences, the same in every call."""
     return task.sample(SIZE, generator(0, "answers"))
 
 

@@ -17,7 +17,7 @@ HALF = 0.5
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The course; L = N; the nested logits; controls."""
+    """The claims: the course of learning, as many labels as pairs, the nested logits, and controls."""
     yield from course(table)
     yield from even(table)
     yield from nested(table)
@@ -25,12 +25,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def course(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt first, and when the rest is."""
+    """Claims about the course of learning: what is learnt first, and when the rest is."""
     right = values(table, "context", "right")
     yield Evidence(right, "3").claim(
         "a_label_of_the_context_first",
-        "At first the model learns only to name some label of the context: when four answers of five are such labels, "
-        "most answers are still wrong (paper: one of the N = 4 labels is picked at random).",
+        "At first the model only learns to answer with some label of the context: when 80 % of its answers are such "
+        "labels, fewer than half of all answers are right (paper: the model picks one of the N labels at random).",
         first_accuracies(table),
         "accuracy when 0.8 of the answers are labels of the context",
         below=HALF,
@@ -38,7 +38,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     losses = values(table, "context", "loss", "validation")
     yield Evidence(losses, "3").claim(
         "it_ends_abruptly",
-        "The loss falls from three quarters of ln N to one quarter in less time than training had taken until then.",
+        "The loss falls from three quarters to one quarter of ln N, the loss of a guess among the context's N labels, "
+        "in less time than training had taken until then.",
         [fall(part) for part in curves(losses)],
         "time of the fall over the time before it",
         below=1,
@@ -46,8 +47,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(losses, "3").claim(
         "the_head_forms_at_the_change",
-        "The induction head forms as the loss falls: the query's attention to its label passes one half at about the "
-        "step at which the task is learnt.",
+        "The induction head forms as the loss falls: the query's attention to the right label passes one half at about "
+        "the step at which the task is learnt.",
         head_times(table),
         "time of the head over time of the loss",
         within=between(0.6, 1.4),
@@ -57,7 +58,8 @@ def course(table: DataFrame) -> Iterator[Claim]:
     others = values(table, "context", "accuracy", "patterns of others")
     yield Evidence(ic, "2").claim(
         "it_reads_the_context",
-        "New classes are answered correctly, but not if layer 1 is given the attention of another sequence.",
+        "The model classifies items of new classes correctly, but not if layer 1's attention pattern is replaced by "
+        "that of another sequence.",
         ic.value,
         "accuracy on new classes",
         at_least=0.9,
@@ -86,7 +88,7 @@ def first_accuracies(table: DataFrame) -> list[float]:
 
 
 def fall(losses: Series) -> float:
-    """Steps from three quarters of ln N to one quarter, over the steps before."""
+    """The steps in which the loss falls from 3/4 to 1/4 of ln N, divided by the number of steps before that."""
     began = first(losses, lambda loss: loss < 0.75 * math.log(PAIRS))
     return (first(losses, lambda loss: loss < 0.25 * math.log(PAIRS)) - began) / began if began else math.nan
 
@@ -101,13 +103,13 @@ def head_times(table: DataFrame) -> list[float]:
 
 
 def even(table: DataFrame) -> Iterator[Claim]:
-    """As many labels as pairs: plain SGD stays at ln N; Adam, and labels that repeat, leave it."""
+    """Claims about as many labels as pairs: plain SGD stays at ln N; Adam does not, nor does SGD if labels repeat."""
     rows = values(table, "even", "loss", "validation")
     last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
         "even_stays",
-        "With as many labels as pairs, all different in every sequence, plain SGD stays at ln N, the loss of a guess "
-        "(paper: no seed learns the task).",
+        "With as many labels as the N pairs of a sequence, all different, the loss of a model trained with plain SGD "
+        "stays at ln N, that of a guess (paper: no seed learns the task).",
         [loss / math.log(PAIRS) for loss in last],
         "loss at the end over ln N",
         above=0.98,
@@ -136,12 +138,13 @@ def even(table: DataFrame) -> Iterator[Claim]:
 
 
 def nested(table: DataFrame) -> Iterator[Claim]:
-    """The three nested logits, by L."""
+    """Claims about the model of three nested logits, by number of labels L."""
     rows = values(table, "nested", "loss")
     more = [first(course_of(rows, labels) / math.log(labels), lambda loss: loss < 0.1) for labels in (16, 32)]
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_change",
-        "With more labels than pairs, the loss of the model of three nested logits falls between steps 100 and 250.",
+        "With more labels (L) than pairs, the loss of a three-parameter model of the circuit (nested logits) falls "
+        "below a tenth of ln L between steps 100 and 250.",
         more,
         "first step with a loss below a tenth of ln L",
         within=between(100, 250),
@@ -149,8 +152,8 @@ def nested(table: DataFrame) -> Iterator[Claim]:
     flat = course_of(rows, 8)
     yield Evidence(rows, "4", among=table).claim(
         "nested_logits_wait",
-        "With as many labels as pairs (L = N), the loss of the model of three nested logits stays at ln N for a "
-        "thousand steps: the slope that would start the change, 1/N − 1/L, is 0.",
+        "With as many labels as pairs (L = N), the loss of a three-parameter model of the circuit (nested logits) "
+        "stays at ln N for a thousand steps, because the initial slope, 1/N − 1/L, is 0.",
         flat[flat.index <= 1000] / math.log(8),
         "loss over ln N in the first 1,000 steps",
         above=0.99,
@@ -158,17 +161,18 @@ def nested(table: DataFrame) -> Iterator[Claim]:
 
 
 def course_of(rows: DataFrame, labels: int) -> Series:
-    """The loss of the nested logits with so many labels, by step."""
+    """The loss of the nested logits with this number of labels, by step."""
     return rows[rows.name.astype(str) == str(labels)].sort_values("step").set_index("step").value
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """The circuit as weights, and no training at all."""
+    """Control claims: the hand-set circuit, and models before training."""
     hand = values(table, BY_HAND, "accuracy", "IC")
     measures = values(table, BY_HAND, "final")
     yield Evidence(hand, "ours", among=table).claim(
         "by_hand",
-        "Control: in a hand-set model, which answers new classes correctly, every progress measure is 1.",
+        "Control: in a model with hand-set weights, which classifies new classes correctly, the circuit's attention "
+        "weights are 1, and every answer is a label of the context.",
         hand.value,
         "accuracy on new classes",
         also=[bound("progress measure", measures.value, at_least=0.99)],

@@ -33,12 +33,12 @@ def figure(table: DataFrame) -> Figure:
 
 
 def lines(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
-    """A line per run, named once."""
+    """Draw a line per run, with one entry in the legend."""
     run_lines(ax, rows, color=tint, label=label, lw=0.9, alpha=0.7)
 
 
 def draw_course(ax: Axes, table: DataFrame) -> None:
-    """Accuracy and progress measures over training."""
+    """Draw accuracy and progress measures over training."""
     lines(ax, values(table, "context", "right"), "black", "right answers")
     for index, (name, words) in enumerate(SHOWN.items()):
         lines(ax, values(table, "context", "seen", name), colour(index), words)
@@ -49,7 +49,7 @@ def draw_course(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_even(ax: Axes, table: DataFrame) -> None:
-    """Losses with as many labels as pairs."""
+    """Draw losses with as many labels as pairs."""
     for index, name in enumerate(list(ABRUPT)[1:]):
         lines(ax, values(table, name, "loss", "validation"), colour(index), ABRUPT[name].words)
     ax.axhline(math.log(PAIRS), color=GREY, lw=0.8, ls="--")
@@ -62,7 +62,7 @@ def draw_even(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_nested(ax: Axes, table: DataFrame) -> None:
-    """The loss of the nested logits, by L."""
+    """Draw the loss of the nested logits, by L."""
     rows = values(table, "nested", "loss")
     for index, labels in enumerate(sorted({int(name) for name in rows.name})):
         course = rows[rows.name.astype(str) == str(labels)]
@@ -85,7 +85,7 @@ def trade_figure(table: DataFrame) -> Figure:
 
 
 def draw_plane(ax: Axes, table: DataFrame) -> None:
-    """Accuracy from the context over accuracy from the weights, a mark per run."""
+    """Draw accuracy from the context over accuracy from the weights, a mark per run."""
     for index, (name, condition) in enumerate(TRADE.items()):
         context, weights = (values(table, name, "accuracy", test).value for test in ("IC", "IW"))
         ax.plot(weights, context, "o", color=colour(index), ms=4, label=condition.words)
@@ -98,7 +98,7 @@ def draw_plane(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_tests(ax: Axes, table: DataFrame) -> None:
-    """A row per condition; a mark per run and test."""
+    """Draw a row per condition, with a mark per run and test."""
     names = [name for name in TRADE if (table.condition == name).any()]
     for index, test in enumerate(("IC", "IC2", "IW")):
         for row, name in enumerate(names):

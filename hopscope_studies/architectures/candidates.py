@@ -100,14 +100,14 @@ def fits(candidate: Candidate, task: Task) -> bool:
 
 
 def weightless(shape: Architecture, task: Task) -> Transformer:
-    """A model without memory for its weights, to count parameters and operations."""
+    """A model without storage for its weights (PyTorch's meta device), to count parameters and operations."""
     with torch.device("meta"):
         return shape.build(task)
 
 
 @cache
 def width(candidate: Candidate) -> int:
-    """The width, a multiple of 4, at which a candidate has as many parameters as the reference, as nearly as can be."""
+    """The width, a multiple of 4, at which a candidate's number of parameters is closest to the reference's."""
     plain = replace(candidate, optimizer=REFERENCE.optimizer, positions=PRIOR)  # neither makes a difference
     if plain != candidate:
         return width(plain)

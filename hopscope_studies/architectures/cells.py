@@ -47,12 +47,12 @@ class Cell:
     layers: int = LAYERS
 
     def config(self, scale: str) -> Config:
-        """The run."""
+        """The configuration of the run."""
         task, training = TASKS[self.task](self.hops), self.training(scale)
         return Config(task, self.candidate.shape(task, self.layers, 16 if scale == "quick" else None), training)
 
     def training(self, scale: str) -> Training:
-        """Its training; the first and the last weights are kept."""
+        """The run's training settings; only the first and the last weights are kept."""
         rate = RATES.get(self.candidate.optimizer, TRAINING.lr)
         own = {"seed": self.seed, "optimizer": self.candidate.optimizer, "lr": rate}
         if scale == "quick":
@@ -106,7 +106,7 @@ def declared(scale: str) -> Iterator[Cell]:
 
 
 def small(seeds: Iterable[int]) -> Iterator[Cell]:
-    """Every rule with the prior; without it plain attention, and rules that join neighbouring tokens by themselves."""
+    """Every rule with the prior; without it, plain attention and rules that join neighbouring tokens by themselves."""
     without = [one for one in rules(prior=False) if one == Candidate(positions=None) or one.brings_its_own]
     return every([*rules(), *without], HOPS, seeds)
 

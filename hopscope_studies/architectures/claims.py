@@ -35,7 +35,7 @@ def hops_learnt(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """No hop below its minimum depth; which rules reach theirs; the controls."""
+    """Claims about minimum depths, about which rules reach theirs, and about controls."""
     each = hops_learnt(table)
     main = each[(each.task == MAIN) & (each.layers == LAYERS) & each.D.isin(HOPS)]
     rules = main[(main.candidate == main.attention) | (main.candidate == main.attention + UNPRIMED.removeprefix(PLAIN))]
@@ -50,12 +50,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def below_the_minimum(table: DataFrame) -> Claim:
-    """No candidate learns a hop that its layers cannot reach."""
+    """The claim that no candidate learns a hop that its layers cannot reach."""
     deep = table[(table.k > 0) & (table.least > table.layers)]
     return Evidence(deep, "5 (sharpened), " + SECTION, source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
         f"No attention rule learns a hop with fewer layers than the hop's exact minimum depth ({deep.run.nunique()} "
-        f"runs of {deep.candidate.nunique()} candidates were asked for such hops).",
+        f"runs of {deep.candidate.nunique()} attention rules, with or without a prior, were asked for such hops).",
         deep.loss / deep.below,
         "final loss of such a hop, over the threshold of learning",
         at_least=1,
@@ -63,11 +63,11 @@ def below_the_minimum(table: DataFrame) -> Claim:
 
 
 def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
-    """Plain attention with the prior: the row that all others are compared with."""
+    """The claim that plain attention with the prior learns the hops within its reach."""
     return Evidence(plain, SECTION, among=table).claim(
         "plain_attention_reaches_its_minimum",
-        "Plain attention with the prior, a head that starts on the previous token, learns in every seed exactly the "
-        f"hops that {LAYERS} layers reach.",
+        f"With a prior, a head that at first attends to the previous token, plain attention in {LAYERS} layers learns "
+        "in every seed exactly the hops that theory allows it.",
         plain.learnt - plain.reach,
         "number of hops learnt less those within reach",
         equals=0,
@@ -77,12 +77,12 @@ def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
 
 
 def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
-    """Whether training reaches what each rule could do, with the prior or, if the rule joins tokens itself, without."""
+    """The claim that training reaches what each rule can do: with the prior, or without if the rule joins tokens."""
     best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
     return Evidence(rules, SECTION, among=table).claim(
         "every_rule_reaches_its_minimum",
-        f"The best run of every attention rule, with the prior or without, learns every hop that {LAYERS} layers "
-        "reach.",
+        "The best run of every attention rule, with or without a prior for the previous token, learns every hop that "
+        f"theory allows {LAYERS} layers of it.",
         best.reach - best.learnt,
         "number of hops within reach that the best seed did not learn",
         equals=0,
@@ -92,11 +92,11 @@ def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
 
 
 def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
-    """Whether the one rule with a greater reach uses it."""
+    """The claim that the one rule with a greater reach makes use of it."""
     return Evidence(shifted, SECTION, among=table).claim(
         "kv_shift_goes_further",
-        f"Asked for {max(HOPS)} hops, KV shifting attention learns more than the 3 that plain attention can learn with "
-        "as many layers.",
+        f"Asked for {max(HOPS)} hops, models with KV shifting attention learn more than the 3 that plain attention can "
+        "learn with as many layers.",
         shifted.learnt,
         "number of hops learnt",
         above=3,
@@ -105,12 +105,12 @@ def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
 
 
 def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
-    """The negative control: the same architecture, steps and data, without the prior."""
+    """The negative control: without the prior, the same architecture learns less with the same steps and data."""
     pairs = main[main.candidate == PLAIN].merge(main[main.candidate == UNPRIMED], on=["D", "seed"])
     return Evidence(main[main.candidate == UNPRIMED], SECTION, among=table).claim(
         "the_prior_is_needed",
-        "Without the prior, a head that starts on the previous token, plain attention learns fewer hops in as many "
-        "steps, in every pair of runs.",
+        "Without a prior, a head that at first attends to the previous token, plain attention learns fewer hops than "
+        "with it in as many steps, in every pair of runs.",
         pairs.learnt_x - pairs.learnt_y,
         "number of hops learnt with the prior less without",
         above=0,
@@ -118,13 +118,13 @@ def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
 
 
 def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
-    """How much the seeds of a cell differ."""
+    """The claim that the seeds of a cell learn about as many hops."""
     groups = each.groupby(CELL, sort=False).learnt
     spread = (groups.max() - groups.min())[groups.count() > 1]
     return Evidence(each, SECTION, among=table).claim(
         "seeds_agree",
-        "Seeds of the same attention rule, task and depth learn the same number of hops, give or take one "
-        f"({(spread == 0).sum()} of {len(spread)} cells agree exactly).",
+        "Models of the same attention rule, task and depth learn the same number of hops from every seed, give or take "
+        f"one (all seeds agree in {(spread == 0).sum()} of {len(spread)} such groups).",
         spread,
         "difference of hops learnt between a cell's seeds",
         at_most=1,
@@ -132,13 +132,13 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
 
 
 def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
-    """Whether parameters are equal; operations are not, and the page's table gives them."""
+    """The claim that models of all rules have as many parameters (operations differ; the page's table gives them)."""
     plain = rules[rules.candidate == PLAIN].groupby("D").first()
     known = rules[rules.D.isin(plain.index)]
     ratios = known.parameters / known.D.map(plain.parameters)
     return Evidence(known, SECTION, among=table).claim(
         "parameters_are_equal",
-        "Models of all attention rules have as many parameters as models of plain attention, within 5 %.",
+        "Models of every attention rule have as many parameters as models of plain attention, to within 5 %.",
         (ratios - 1).abs(),
         "relative difference",
         at_most=EQUAL,
@@ -146,11 +146,11 @@ def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
 
 
 def untrained(table: DataFrame) -> Claim:
-    """The other negative control."""
+    """The other negative control: untrained models do no better than a guess."""
     asked = table[table.k > 0].drop_duplicates(["seed", "first"])  # models of one shape and seed start alike
     return Evidence(asked, SECTION, among=table).claim(
         "untrained_knows_nothing",
-        "Control: before training, no attention rule does better than a guess at any hop.",
+        "Control: before training, the loss of no model is much below that of a guess at any hop.",
         asked["first"] / asked.guess,
         "loss before training, over a guess's",
         at_least=UNTRAINED,
@@ -158,7 +158,7 @@ def untrained(table: DataFrame) -> Claim:
 
 
 def all_hops(each: DataFrame) -> Bound:
-    """Whether every D of the small bench was trained."""
+    """The condition that every D of the small bench was trained."""
     return bound("number of different D", each.D.nunique(), at_least=len(HOPS))
 
 
@@ -166,14 +166,14 @@ def all_hops(each: DataFrame) -> Bound:
 
 
 def columns_of(each: DataFrame) -> list[tuple[str, int, int]]:
-    """Tasks, D and layers that there are: the main task first, then in the table's order."""
+    """The columns (task, D, layers) in the table: the main task first, then in the table's order."""
     found = list(dict.fromkeys(zip(each.task, each.D.astype(int), each.layers.astype(int), strict=True)))
     tasks = list(dict.fromkeys(task for task, _, _ in found))
     return sorted(found, key=lambda place: (place[0] != MAIN, tasks.index(place[0]), place[2], place[1]))
 
 
 def label(task: str, hops: int, layers: int) -> str:
-    """What a column is called."""
+    """The label of a column."""
     return f"{'' if task == MAIN else task + chr(10)}D = {hops}\nL = {layers}"
 
 

@@ -33,7 +33,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def matrix(ax: Axes, each: DataFrame, names: list[str], places: list[tuple[str, int, int]]) -> None:
-    """A square per candidate and column: shade and first line, hops learnt; second line, thousand sequences."""
+    """Draw a square per candidate and column: shade and first line, hops learnt; second line, thousand sequences."""
     for row, name in enumerate(names):
         for column, place in enumerate(places):
             square(ax, at(each[each.candidate == name], place), column, row)
@@ -48,7 +48,7 @@ def matrix(ax: Axes, each: DataFrame, names: list[str], places: list[tuple[str, 
 
 
 def square(ax: Axes, runs: DataFrame, column: int, row: int) -> None:
-    """One cell of the bench; white with a dash where nothing was trained."""
+    """Draw one cell of the bench; white with a dash where nothing was trained."""
     if not len(runs):
         ax.text(column, row, "–", ha="center", va="center", color=GREY)
         return
@@ -73,7 +73,7 @@ def centred(ink: str, size: int) -> dict[str, Any]:
 
 
 def waits(ax: Axes, table: DataFrame, names: list[str]) -> None:
-    """Sequences until each hop of three: a dot per seed, hollow at the right edge where it never was."""
+    """Draw the sequences until each of three hops: a dot per seed, hollow at the right edge where it never was."""
     rows = table[(table.task == MAIN) & (table.D == SHOWN) & (table.layers == LAYERS)]
     edge = 1.12 * float((table.steps * table.batch).max()) / 1000
     for row, name in enumerate(names):

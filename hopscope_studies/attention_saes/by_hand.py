@@ -39,7 +39,7 @@ def by_hand(seed: int) -> Transformer:
 
 @torch.no_grad()
 def layer(attention: str, positions: str, seed: int) -> Transformer:
-    """One layer in which only the weights of attention are set; nothing else of it is used."""
+    """One attention layer with hand-set weights; other parts of the model are not used."""
     shape = Architecture(
         n_layers=1,
         n_heads=N_HEADS,
@@ -66,7 +66,7 @@ def weights(model: Transformer) -> Float[Tensor, "qkv head token d_head"]:
 
 
 def directions(model: Transformer) -> Float[Tensor, "known d"]:
-    """The directions of which outputs are sums: one for each head and token, in the space of all heads' outputs."""
+    """The known directions, one for each head and token, in the space of all heads' outputs concatenated."""
     known = torch.zeros(N_HEADS, N_TOKENS, N_HEADS, D_HEAD)
     for head, values in enumerate(weights(model)[2]):
         known[head, :, head] = values
@@ -80,13 +80,13 @@ def outputs(model: Transformer, tokens: Int[Tensor, "batch position"]) -> Float[
 
 
 def true_l0(model: Transformer, tokens: Int[Tensor, "batch position"]) -> float:
-    """The mean number of known directions in an output: tokens attended to, counted for each head."""
+    """The mean number of known directions in an output: the number of attended tokens, summed over heads."""
     pattern = model(tokens, cache=[PATTERN])[1][PATTERN]
     moved = pattern @ nn.functional.one_hot(tokens, N_TOKENS).to(pattern.dtype)[:, None]
     return float((moved > 1e-6).double().sum((1, 3))[:, 2:].mean())
 
 
 def drawn(n: int, seed: int) -> Int[Tensor, "batch position"]:
-    """Sequences."""
+    """Tokens of n sequences."""
     tokens: Tensor = task().sample(n, generator(seed, "sequences of a layer by hand")).inputs
     return tokens

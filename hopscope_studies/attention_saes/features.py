@@ -48,7 +48,7 @@ class Catch(Edit):
 
 
 class Put(Edit):
-    """One layer's outputs replaced from the second position on; those at the start token stay."""
+    """Replaces one layer's outputs from the second position on; those at the start token stay."""
 
     def __init__(self, layer: int, z: Tensor):
         self.first = self.layer = layer
@@ -62,7 +62,7 @@ class Put(Edit):
 
 @torch.no_grad()
 def outputs(lens: Lens, ids: Tensor, layer: int) -> Blocks:
-    """All heads' outputs, concatenated, without the start token's."""
+    """All heads' outputs of a layer, concatenated, without those at the start token."""
     found = []
     for start in range(0, len(ids), BATCH):
         seen = Catch(layer)
@@ -94,7 +94,7 @@ class Splice:
     @classmethod
     @torch.no_grad()
     def of(cls, lens: Lens, ids: Tensor, layer: int) -> Splice:
-        """Read text."""
+        """Run held-out text up to a layer, and keep the stream and the outputs there."""
         streams: list[Tensor] = []
         hook = lens.layers[layer].register_forward_pre_hook(lambda _, args: streams.append(args[0]))
         try:
@@ -131,7 +131,7 @@ def principal(z: Tensor, count: int) -> Callable[[Tensor], Tensor]:
 
 
 def random_dictionary(z: Tensor, n_features: int, active: int, seed: int) -> Callable[[Tensor], Tensor]:
-    """Reconstruction by random directions, as many as features: least squares on the `active` nearest to each vector.
+    """Reconstruction by as many random directions as features: least squares on the `active` nearest to each vector.
 
     Directions are drawn with the activations' own covariance.
     """
@@ -163,16 +163,16 @@ def fitted(z: Tensor, rows: Tensor, active: int) -> Tensor:
 def layer_report(
     lens: Lens, layer: int, training: SparseTraining, tried: Sequence[float], counts: tuple[int, int], watch: Watch
 ) -> dict[str, Any]:
-    """Autoencoders trained on one half of the text; one of them is judged on the other, beside controls.
+    """Train autoencoders on one half of the text, and measure one of them on the other half, next to controls.
 
     Args:
         lens: the model.
-        layer: whose heads.
+        layer: the layer whose heads' outputs are reconstructed.
         training: an autoencoder's training; its seed also decides which half is which.
-        tried: weights of the features' sum. The smallest is taken at which fewer than `SPARSE` features are active at
-            once in the training text, or else the greatest.
-        counts: blocks to train on, and to judge by.
-        watch: called with what is being done.
+        tried: weights of the L1 penalty. The smallest one is chosen at which fewer than `SPARSE` features are active at
+            once in the training text; if there is none, the greatest.
+        counts: numbers of blocks to train on and to measure on.
+        watch: called with a description of each step.
     """
     half = training.seed % 2
     watch(f"reading {counts[0]} blocks of text up to layer {layer}")
@@ -201,7 +201,7 @@ def at_once(found: SparseAutoencoder, z: Tensor) -> float:
 
 
 def trial(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, Any]:
-    """How sparse one of the tried autoencoders is on both halves, and what it explains and recovers of the other."""
+    """An autoencoder's sparsity on both halves of the text, and what it explains and recovers of the other half."""
     again = found(splice.z)
     clean, zero = splice.loss(), splice.loss(torch.zeros_like(splice.z))
     return {
@@ -213,7 +213,7 @@ def trial(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, 
 
 
 def told(found: SparseAutoencoder, known: Tensor, held: Tensor, n_heads: int) -> dict[str, Any]:
-    """How sparse an autoencoder is, its dead features, what it explains, and from which heads features read."""
+    """An autoencoder's sparsity, dead features and explained variance, and the heads that its features read from."""
     shares, fired = attribution(found, held, n_heads), (found.encode(held) > 0).double().mean(0)
     alive = fired > 0
     mean = held.mean(0)
@@ -235,7 +235,7 @@ def told(found: SparseAutoencoder, known: Tensor, held: Tensor, n_heads: int) ->
 
 
 def recovered(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[str, Any]:
-    """Losses with each reconstruction in the layer's place, and the share recovered; intervals draw blocks anew."""
+    """Losses with each reconstruction in place of the layer's outputs, and the recovered share, with intervals."""
     z, l0 = splice.z, max(round(at_once(found, splice.z)), 1)
     clean, zero = splice.loss(), splice.loss(torch.zeros_like(z))
     again = found(z)
@@ -268,6 +268,6 @@ def share(clean: Tensor, zero: Tensor, loss: Tensor) -> Number:
 
 
 def beyond(loss: Tensor, beside: list[Tensor]) -> Number:
-    """By how much a loss is below the best of some others (nats), which is found anew in every draw of blocks."""
+    """By how much a loss is below the lowest of others (nats), which is found anew in every bootstrap sample."""
     rows = torch.stack([loss, *beside], 1)
     return over_needles(lambda means: means[:, 1:].min(1).values - means[:, 0], rows, range(len(rows)))

@@ -25,7 +25,7 @@ RECOVERED = (
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Known directions recovered; loss recovered; scores by prefix and their ratios; costs after one token and nine."""
+    """Known directions recovered; loss recovered; scores by prefix and their ratios; the cost of ablating heads."""
     shown = picture(12.5, 7.0)
     found, loss, hand, *heads = shown.subplots(2, 3).flatten().tolist()
     draw_found(found, table)
@@ -37,14 +37,14 @@ def figure(table: DataFrame) -> Figure:
 
 @styled
 def heads_figure(table: DataFrame) -> Figure:
-    """A language model's heads alone: scores by prefix, their ratios, and costs after one token and nine."""
+    """The language model's panels alone: scores by prefix, their ratios, and the cost of ablating heads."""
     shown = picture(12.5, 3.6)
     draw_heads(shown.subplots(1, 3), table[table.part == "language"])
     return shown
 
 
 def draw_heads(axes: Iterable[Axes], language: DataFrame) -> None:
-    """Scores by prefix and their ratios, for the first model and seed; costs, for all."""
+    """Draw scores by prefix and their ratios for the first model and seed, and the cost of ablation for all."""
     curves, kinds, costs = axes
     first = language[(language.seed == language.seed.min()) & (language.model == language.model.iloc[0])]
     draw_curves(curves, first)
@@ -53,7 +53,7 @@ def draw_heads(axes: Iterable[Axes], language: DataFrame) -> None:
 
 
 def draw_found(ax: Axes, table: DataFrame) -> None:
-    """Known directions recovered, by hand and in small models."""
+    """Draw known directions recovered, by hand and in small models."""
     names = ("recovered", "components", "mixed", "untrained", "random")
     parts = (("by hand", "layer by hand", PALETTE[0], -0.12), ("toy", "small trained models", PALETTE[2], 0.12))
     for part, label, ink, shift in parts:
@@ -68,7 +68,7 @@ def draw_found(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_loss(ax: Axes, rows: DataFrame) -> None:
-    """Loss recovered by what is put in the layer's place."""
+    """Draw the loss recovered, for each kind of replacement of the layer's outputs."""
     recovered = rows[rows.kind == "recovered"]
     for at, (name, _) in enumerate(RECOVERED):
         some = recovered[recovered.name.str.startswith(name)]
@@ -81,7 +81,7 @@ def draw_loss(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_hand(ax: Axes, rows: DataFrame) -> None:
-    """The heads by hand, whose prefixes are known."""
+    """Draw the scores of hand-set heads, whose prefixes are known."""
     some = rows[(rows.kind == "by prefix") & (rows.seed == rows.seed.min()) & rows.other.isin(PREFIXES)]
     for order in (1, 2, 3):
         head = some[some.step == order]
@@ -90,7 +90,7 @@ def draw_hand(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_curves(ax: Axes, rows: DataFrame) -> None:
-    """The highest heads of both kinds."""
+    """Draw the scores by prefix of the heads with the highest scores, for both kinds."""
     scores = rows[rows.kind == "score"]
     for kind, ink in (("short", SHORT), ("long", LONG)):
         names = scores[scores.other == kind].nlargest(SHOWN, "value").name
@@ -105,14 +105,14 @@ def draw_curves(ax: Axes, rows: DataFrame) -> None:
 
 
 def prefix_axis(ax: Axes, title: str) -> None:
-    """Labels of a curve by prefix."""
+    """Label the axes of a plot of scores by prefix."""
     ax.set_xticks(range(len(PREFIXES)), PREFIXES)
     ax.set(ylim=(-0.03, 1.2), xlabel="tokens of prefix", ylabel="attention to what followed", title=title)
     ax.legend(loc="upper left", ncols=3)
 
 
 def draw_kinds(ax: Axes, rows: DataFrame) -> None:
-    """Each induction head's share of its score after one token, on sequences by which it was not chosen."""
+    """Draw for each induction head its score after one token as a share of its full score, on the judging sequences."""
     ratio = rows[(rows.kind == "ratio") & rows.other.isin(["short", "long"])].sort_values("value", ascending=False)
     for at, kind in enumerate(ratio.other):
         points(ax, [at], ratio.iloc[[at]], SHORT if kind == "short" else LONG, lw=1)
@@ -122,7 +122,7 @@ def draw_kinds(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_costs(ax: Axes, rows: DataFrame) -> None:
-    """The loss without heads of a kind, as a share of the prefix's gain."""
+    """Draw the loss without heads of a kind, as a share of what the prefix gains."""
     lost, gained = rows[rows.kind == "lost"], rows[rows.kind == "gained"].groupby("other").value.mean()
     kinds = (("short", SHORT), ("long", LONG), ("random", GREY))
     for at, p in enumerate(("1", "9")):

@@ -25,7 +25,7 @@ FULL = [CONDITIONS.index(p) for p in LONG]
 
 
 def vocabulary(lens: Lens) -> Tensor:
-    """All tokens that are not special."""
+    """All tokens that are not special tokens."""
     special = set(lens.tokenizer.all_special_ids)
     return torch.tensor([token for token in range(len(lens.tokenizer)) if token not in special])
 
@@ -35,10 +35,10 @@ def heads_report(lens: Lens, count: int, seed: int, brief: bool, watch: Watch) -
 
     Args:
         lens: the model.
-        count: sequences, a half each for choosing and judging.
-        seed: of sequences and random heads.
-        brief: no heads are cut.
-        watch: called with what is being done.
+        count: number of sequences; one half chooses heads, the other half judges them.
+        seed: the seed of sequences and random heads.
+        brief: whether to leave out the ablation of heads.
+        watch: called with a description of each step.
     """
     random = generator(seed, "sequences by prefix")
     drawn = sequences(vocabulary(lens), count, random, lens.tokenizer.bos_token_id)
@@ -63,12 +63,12 @@ def heads_report(lens: Lens, count: int, seed: int, brief: bool, watch: Watch) -
 
 
 def ratio(means: Tensor) -> Tensor:
-    """The score after one token over that after many; … condition."""
+    """The score after a prefix of one token divided by the mean score after long ones; `means` is (…, condition)."""
     return means[..., ONE] / means[..., FULL].mean(-1).clamp(min=1e-6)
 
 
 def chosen(scores: Tensor, kind: str) -> list[Head]:
-    """Induction heads of a kind, the highest after long prefixes first.
+    """Induction heads of a kind, in descending order of their score after long prefixes.
 
     Args:
         scores: sequence condition layer head.
@@ -84,7 +84,7 @@ def chosen(scores: Tensor, kind: str) -> list[Head]:
 
 
 def mixed(scores: Tensor, seed: int, draw: int) -> Tensor:
-    """Prefix lengths shuffled within every sequence; the condition without a prefix stays."""
+    """Scores with prefix lengths permuted within every sequence, as a control; the one without a prefix stays."""
     copied = range(1, LAST + 1)
     order = torch.rand(len(scores), len(copied), generator=generator(seed, "prefixes mixed", draw)).argsort(1)
     found = scores.clone()
@@ -93,7 +93,7 @@ def mixed(scores: Tensor, seed: int, draw: int) -> Tensor:
 
 
 def one_head(head: Head, first: Tensor, second: Tensor, seen: Looks) -> dict[str, Any]:
-    """One head's curve over all sequences, and its score and ratios on the judging half."""
+    """One head's scores by prefix over all sequences, and its score and ratios on the judging half."""
     layer, which = head
     curve, held = torch.cat([first, second])[..., layer, which], second[..., layer, which]
     full = held[:, FULL].mean(1)
@@ -109,7 +109,7 @@ def one_head(head: Head, first: Tensor, second: Tensor, seen: Looks) -> dict[str
 
 
 def differ(scores: Tensor, kinds: dict[str, list[Head]]) -> Number | None:
-    """The share of the score after one token, short-prefix heads' less that of long-prefix heads."""
+    """The share of the full score after one token: mean of short-prefix heads minus mean of long-prefix heads."""
     if not all(kinds.values()):
         return None
     rows = torch.stack([of_some(scores, kinds[kind]) for kind in ("short", "long")], 1)
@@ -117,14 +117,14 @@ def differ(scores: Tensor, kinds: dict[str, list[Head]]) -> Number | None:
 
 
 def of_some(scores: Tensor, heads: list[Head]) -> Tensor:
-    """Mean over heads; sequence condition."""
+    """Mean scores over some heads; shape (sequence, condition)."""
     return torch.stack([scores[..., layer, head] for layer, head in heads]).mean(0)
 
 
 def cut(
     lens: Lens, drawn: Sequences, kinds: dict[str, list[Head]], seen: Looks, half: int, seed: int
 ) -> dict[str, Any]:
-    """The loss without heads of a kind, after one token and after nine, on sequences by which none was chosen."""
+    """The loss without heads of each kind, after one token and after nine, on sequences that chose no heads."""
     size = min(MOST, *(len(found) for found in kinds.values()))
     sets = {kind: found[:size] for kind, found in kinds.items()}
     first = min(layer for found in sets.values() for layer, _ in found)
@@ -150,7 +150,7 @@ def cut(
 
 
 def over_worst(one: int, beside: list[int]) -> Callable[[Tensor], Tensor]:
-    """How much more is lost with one set cut than with the worst of other sets."""
+    """A statistic: the loss without one set of heads minus the highest loss without other sets."""
     return lambda means: means[:, one] - means[:, beside].max(1).values
 
 

@@ -39,7 +39,7 @@ ENOUGH = 20  # times a token must be attended to for its mean output to be known
 
 
 def by_hand_report(seed: int, sequences_read: int, training: SparseTraining) -> dict[str, Any]:
-    """The hand-set layers: what is recovered of one, from which heads, and the other's heads by prefix."""
+    """A report on the hand-set layers: what is recovered, from which heads, and scores of heads by prefix."""
     model = by_hand(seed)
     z, held = (outputs(model, drawn(sequences_read, 2 * seed + other)) for other in range(2))
     known = directions(model)
@@ -68,7 +68,7 @@ def right_head(found: SparseAutoencoder, held: Tensor, known: Tensor, owner: Ten
 def compared(
     found: SparseAutoencoder, z: Tensor, held: Tensor, known: Tensor, training: SparseTraining
 ) -> dict[str, Any]:
-    """What an autoencoder recovers, beside untrained and random dictionaries, and one trained on mixed activations."""
+    """What an autoencoder recovers, next to untrained and random dictionaries and to training on shuffled data."""
     cosines = matched(known, found.W_dec)
     mixed = trained(apart(z, training.seed), training)
     l0, features = at_once(found, held), len(found.b_enc)
@@ -96,7 +96,7 @@ def share(cosines: Tensor) -> float:
 
 
 def apart(z: Tensor, seed: int) -> Tensor:
-    """Every coordinate permuted over rows independently: distributions stay, directions are destroyed."""
+    """Every coordinate permuted over rows independently: this keeps its distribution, but no direction."""
     random = generator(seed, "coordinates mixed")
     return torch.stack([column[torch.randperm(len(column), generator=random)] for column in z.T], 1)
 
@@ -110,7 +110,7 @@ def random_rows(z: Tensor, n: int, seed: int) -> Tensor:
 
 
 def by_prefix(model: Model, seed: int) -> list[dict[str, Any]]:
-    """Scores of the hand-set layer's heads by prefix length, whose right values are known."""
+    """The hand-set layer's heads with their orders, and their scores by prefix length."""
     some = sequences(torch.arange(N_TOKENS), 64, generator(seed, "prefixes by hand"), length=32)
     rows = torch.arange(len(some.place))
     found = torch.stack([model(ids, cache=[PATTERN])[1][PATTERN][rows, :, -1, some.place] for ids in some.ids])
@@ -143,7 +143,7 @@ def toy_report(model: Model, task: RepeatedSegment, n: int, training: SparseTrai
 
 @torch.no_grad()
 def attended(model: Model, task: RepeatedSegment, n: int, purpose: str) -> tuple[Tensor, Tensor]:
-    """Outputs of the second layer where a token of the second copy is predicted, and the token attended to most."""
+    """The second layer's outputs where a token of the second copy is predicted, and the most attended token there."""
     batch = task.sample(n, generator(0, purpose))
     names = ["blocks.1.attn.hook_z", "blocks.1.attn.hook_pattern"]
     cache = model(batch.inputs, cache=names)[1]

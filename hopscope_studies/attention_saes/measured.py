@@ -1,4 +1,4 @@
-"""The work of `attention_saes`: measurements of a hand-set layer and of language models."""
+"""The work of `attention_saes`: measurements of hand-set layers and of language models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPORT = "attention_saes.json"
 
 @dataclass(frozen=True)
 class Known(Report):
-    """An autoencoder of the hand-set layer."""
+    """A report on an autoencoder of the hand-set layer."""
 
     label, part = "known-features", "by hand"
     file = REPORT
@@ -34,7 +34,7 @@ class Known(Report):
 
 @dataclass(frozen=True)
 class Prefixes(OfModel):
-    """A language model's heads by prefix length."""
+    """A report on a language model's heads by prefix length."""
 
     label = "prefix-heads"
     file = REPORT
@@ -56,7 +56,7 @@ class Prefixes(OfModel):
 
 @dataclass(frozen=True)
 class Layer(OfModel):
-    """An autoencoder of one layer of a language model."""
+    """A report on an autoencoder of one layer of a language model."""
 
     label, part = "layer-features", "layer"
     file = REPORT

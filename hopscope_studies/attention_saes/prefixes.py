@@ -28,12 +28,12 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences by the number of copied tokens.
+    """Sequences in several conditions, which differ in the number of copied tokens.
 
     Attributes:
-        ids: condition sequence position. The last condition is the longest prefix with all tokens but the last
-            reordered.
-        place: the position e + 1 that an induction head should find; sequence.
+        ids: tokens; condition sequence position. In the last condition, the longest prefix is reordered except for its
+            last token.
+        place: the position e + 1 that an induction head should find; shape (sequence).
     """
 
     ids: Int[Tensor, "condition sequence position"]
@@ -52,14 +52,14 @@ class Sequences:
 def sequences(
     vocabulary: Int[Tensor, "token"], n: int, random: torch.Generator, start: int | None = None, length: int = LENGTH
 ) -> Sequences:
-    """Draw them.
+    """Draw n sequences in all conditions.
 
     Args:
         vocabulary: tokens to draw from; at least `length`.
-        n: how many.
-        random: draws.
-        start: token that stands before all.
-        length: positions.
+        n: number of sequences.
+        random: the random generator.
+        start: the start token; None for none.
+        length: number of positions.
     """
     first = int(start is not None)
     base = torch.stack([vocabulary[torch.randperm(len(vocabulary), generator=random)[:length]] for _ in range(n)])
@@ -75,7 +75,7 @@ def sequences(
 
 
 def deranged(n: int, random: torch.Generator) -> Int[Tensor, "place"]:
-    """A permutation in which no two neighbours still follow each other, and another element is last."""
+    """A permutation in which no two neighbours still follow each other, and the last element is not last."""
     while True:
         order = torch.randperm(n, generator=random)
         if bool((order.diff() != 1).all()) and int(order[-1]) != n - 1:
@@ -83,7 +83,7 @@ def deranged(n: int, random: torch.Generator) -> Int[Tensor, "place"]:
 
 
 def copied(base: Tensor, place: Tensor, p: int) -> Tensor:
-    """Sequences whose end is replaced by the p tokens before a place."""
+    """Sequences whose last p tokens are a copy of the p tokens that end at a place."""
     ids = base.clone()
     for back in range(1, p + 1):
         ids[:, -back] = base.gather(1, (place - back)[:, None])[:, 0]
@@ -91,7 +91,7 @@ def copied(base: Tensor, place: Tensor, p: int) -> Tensor:
 
 
 class LooksBack(Edit):
-    """Keeps every head's attention from the last position to a place, and its output there."""
+    """Keeps every head's attention from the last position to one position, and its output at the last position."""
 
     def __init__(self, place: Tensor):
         self.place = place
@@ -109,13 +109,13 @@ class LooksBack(Edit):
 
 @dataclass(frozen=True)
 class Looks:
-    """Measurements of all heads.
+    """Measurements of all heads in all conditions.
 
     Attributes:
-        scores: attention (0–1) to the token that followed the first copy; sequence condition layer head.
-        direct: what each head adds to the right token's logit, less the mean over all tokens (nats, with the final norm
-            and any norm behind the heads held fixed); sequence condition layer head.
-        log_p: of the right token; sequence condition.
+        scores: attention (0–1) to the token that followed the first copy; shape (sequence, condition, layer, head).
+        direct: each head's contribution to the right token's logit minus the mean logit, in nats, with the scales of
+            the final norm and of any norm after attention held fixed; sequence condition layer head.
+        log_p: log-probability of the right token; shape (sequence, condition).
     """
 
     scores: Float[Tensor, "sequence condition layer head"]
@@ -125,7 +125,7 @@ class Looks:
 
 @torch.no_grad()
 def looks(lens: Lens, drawn: Sequences) -> Looks:
-    """All heads, under all conditions."""
+    """Measure all heads in all conditions."""
     parts = []
     for start in range(0, len(drawn.place), BATCH):
         some = drawn.rows(slice(start, start + BATCH))
@@ -135,7 +135,7 @@ def looks(lens: Lens, drawn: Sequences) -> Looks:
 
 
 def looks_at(lens: Lens, ids: Tensor, drawn: Sequences) -> tuple[Tensor, Tensor, Tensor]:
-    """Under one condition: scores and direct effects, sequence layer head; log-probabilities, sequence."""
+    """Scores and direct effects (sequence, layer, head) and log-probabilities (sequence) in one condition."""
     seen, last = LooksBack(drawn.place), []
     hook = lens.model.model.norm.register_forward_pre_hook(lambda _, args: last.append(args[0][:, -1]))
     try:

@@ -1,4 +1,4 @@
-"""Reports as rows of a tidy table, for claims and figure."""
+"""Reports as rows of a tidy table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def prefixes(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def cut(found: Mapping[str, Any]) -> Iterator[Row]:
-    """Rows on the cost of cutting heads, after one token and after nine."""
+    """Rows on the cost of ablating heads, after one token and after nine."""
     for kind in ("short", "long"):
         yield row("cut", kind, len(found["heads"][kind]), other=" ".join(found["heads"][kind]))
         yield from (row("beyond", kind, v, other=p) for p, v in zip("19", found["beyond"][kind], strict=True))

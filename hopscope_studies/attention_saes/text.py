@@ -1,4 +1,4 @@
-"""Text that comes with every Python: the language's own reference, as `help()` shows it.
+"""Text that comes with every Python: the language reference that `help()` shows.
 
 No other English prose of this length is on every machine. It differs a little between versions of Python, so a report
 identifies the text by its sha256.

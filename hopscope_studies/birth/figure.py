@@ -41,7 +41,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw(ax: Axes, table: DataFrame, model: str, quantity: str, index: int, label: str | None, **style: Any) -> None:
-    """The mean over seeds, and each seed thin."""
+    """Draw a thin line for each seed, and their mean."""
     rows = table[(table.model == model) & (table.quantity == quantity)]
     for _, run in rows.groupby("run"):
         ax.plot(run.step, run.value, color=colour(index), lw=0.6, alpha=0.4, **style)

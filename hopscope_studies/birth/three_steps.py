@@ -1,4 +1,4 @@
-"""Three gradient steps on the population loss, one on each matrix of the basic model, from nothing (our reading)."""
+"""Three gradient steps from zero on the population loss, one for each matrix of the basic model (our reading)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = [0.01 * 4.0**k for k in range(15)]  # of a step, in units of the gradien
 
 @dataclass(frozen=True)
 class ThreeSteps(Work):
-    """One gradient step on each matrix in turn, from nothing, on the population loss of `induction`.
+    """One gradient step on each matrix in turn, from zero, on the population loss of `induction`.
 
     In the simplified setup embeddings, values and the output of layer 1 are orthonormal. Every sequence asks once, at
     its end. The expectation over sequences is a mean over `sample` of them. `blocks` says whether each matrix moves
@@ -59,7 +59,7 @@ class ThreeSteps(Work):
         return long(report)
 
     def move(self, model: BasicTransformer, name: str, task: Induction, choosing: Batch) -> None:
-        """One step on one matrix, of the size that serves best."""
+        """One gradient step on one matrix, with the step size of the grid that gives the lowest loss."""
         weight, piece = dict(model.named_parameters())[name], min(256, self.sample)
         gradient = torch.zeros_like(weight)
         for index in range(self.sample // piece):
@@ -88,7 +88,7 @@ class ThreeSteps(Work):
 
 
 def long(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """One row per number."""
+    """Turn rows with several numbers into rows with one number each."""
     for row in rows:
         yield from ({"step": row["step"], "quantity": k, "value": v} for k, v in row.items() if k != "step")
 
@@ -102,8 +102,8 @@ def loss_of(model: BasicTransformer, batch: Batch) -> Tensor:
 def orthonormal(task: Induction, random: torch.Generator) -> BasicTransformer:
     """A blank basic model in which everything that is frozen is orthonormal, as in the limit of infinite width.
 
-    Each token and position has a direction of its own. Layer 1 writes into further directions, and outputs are read
-    off yet others.
+    Each token and position has its own direction. Layer 1 writes into further directions, and outputs are read from yet
+    others.
     """
     d_vocab, n = task.d_vocab, task.d_vocab + task.n_positions
     model = BasicArchitecture(d_model=2 * n + d_vocab, blank=True).build(task, random)

@@ -65,7 +65,7 @@ class Row:
 
     @cached_property
     def hop_losses(self) -> dict[str, float]:
-        """The losses by hop in its run's report, on fresh sequences."""
+        """The losses by hop in its run's report."""
         assert self.run.report is not None
         losses: dict[str, float] = self.run.report["hop_losses"]
         return losses
@@ -76,7 +76,7 @@ class Row:
         return self.run.step * self.run.config.training.batch
 
     def as_dict(self, losses: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """Its columns on the board: hops learnt, and what they cost.
+        """The row's columns on the board.
 
         Args:
             losses: by hop, measured anew; by default those of the run's report.
@@ -128,7 +128,7 @@ def options(settings: Settings) -> Iterator[str]:
 
 
 def hops_learnt(losses: Mapping[str, float]) -> int:
-    """The number of the last hop up to which every asked hop is learnt; 0 if the first of them is not.
+    """The number of the last hop up to which all asked hops are learnt; 0 if the first asked hop is not.
 
     Args:
         losses: by hop, `x1` the nearest; without a curriculum there is only the last.

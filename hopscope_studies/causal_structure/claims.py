@@ -1,4 +1,4 @@
-"""The claims of `causal_structure`: the paper's sentences and ours, judged from the table alone."""
+"""The claims of `causal_structure`, about the paper's statements and our own, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAPER = "Nichani et al. (2024)"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the study's page."""
+    """All claims, in the order of the study's page."""
     told = Quantities(table, PAPER)
     yield from about_theory(told)
     yield from about_attention(told)
@@ -24,10 +24,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_theory(told: Quantities) -> Iterator[Claim]:
-    """What holds without training."""
+    """Claims about theory, which need no training."""
     yield told.claim(
         "information_finds_parents",
-        "Of all earlier positions, the parent shares most χ² mutual information with a child, on average over "
+        "Of all earlier positions, a child's parent shares the most χ² mutual information with it, on average over "
         "transition matrices.",
         Quantities(told.table.assign(seed=told.table.run), PAPER).of("information", "parents found"),
         "share of children",
@@ -39,7 +39,8 @@ def about_theory(told: Quantities) -> Iterator[Claim]:
     attention = [told.of(way, "layer 0") for way in WAYS]
     yield told.claim(
         "made_by_hand",
-        "Two hand-set transformers have the same loss, one with the graph in layer 0 and one with it in layer 1.",
+        "Two transformers with hand-set weights have the same loss: one has the causal graph in layer 0's attention "
+        "and the other has it in layer 1's scores.",
         (keys - query).abs(),
         "difference of losses",
         WAYS,
@@ -53,11 +54,12 @@ def about_theory(told: Quantities) -> Iterator[Claim]:
 
 
 def about_attention(told: Quantities) -> Iterator[Claim]:
-    """The first layer's attention, by SGD and by AdamW."""
+    """Claims about the first layer's attention in models trained by SGD and by AdamW."""
     attention, first, other = (told.of("sgd", f"layer 0{word}") for word in ("", " first", " shuffled"))
     yield told.claim(
         "sgd_attends_to_parents",
-        "In models trained by SGD on a random tree, children attend to their parents in layer 0 (paper's code: .837).",
+        "In models trained with SGD on a random tree, children attend to their parents in layer 0 (paper's code: a "
+        "mean attention of .837).",
         attention,
         "mean attention on parents",
         ("sgd",),
@@ -71,7 +73,7 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
     attention, first = told.of("adamw", "layer 0"), told.of("adamw", "layer 0 first")
     yield told.claim(
         "adamw_does_not",
-        "In models trained by AdamW on the same trees, children do not attend to their parents in layer 0.",
+        "In models trained with AdamW on the same trees, children do not attend to their parents in layer 0.",
         attention,
         "mean attention on parents",
         ("adamw",),
@@ -81,7 +83,7 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
     adamw, sgd = told.of("adamw", "loss"), told.of("sgd", "loss")
     yield told.claim(
         "at_the_same_loss",
-        "On the same trees AdamW's loss is no higher than SGD's.",
+        "On the same trees, models trained with AdamW have no higher a loss than models trained with SGD.",
         (adamw - sgd).dropna(),
         "AdamW's loss less SGD's",
         ("adamw", "sgd"),
@@ -91,12 +93,12 @@ def about_attention(told: Quantities) -> Iterator[Claim]:
 
 
 def about_where(told: Quantities) -> Iterator[Claim]:
-    """Where AdamW's models store the graph."""
+    """Claims about where models trained by AdamW store the graph."""
     found, other = (told.of("adamw", f"layer 1 first{word}") for word in ("", " shuffled"))
     yield told.claim(
         "adamw_keeps_it_in_layer_1",
-        "AdamW's models have the graph in layer 1: a position that the query read in layer 0 changes the scores of its "
-        "children most.",
+        "Models trained with AdamW have the causal graph in layer 1: a position that the query attended to in layer 0 "
+        "changes the scores of its own children most.",
         found,
         "share of children whose parent stands out",
         ("adamw",),
@@ -107,8 +109,8 @@ def about_where(told: Quantities) -> Iterator[Claim]:
     adamw, sgd = (query_share(told, kind) for kind in ("adamw", "sgd"))
     yield told.claim(
         "whose_layer_0",
-        "Even attention in layer 0 has a cost, at the query and at children; the query's part of this cost is greater "
-        "in AdamW's models than in SGD's.",
+        "If attention in layer 0 is made uniform at the query and at children, the loss rises; the query's share of "
+        "this rise is greater in models trained with AdamW than in models trained with SGD.",
         (adamw - sgd).dropna(),
         "difference of the query's part, AdamW's less SGD's",
         ("adamw", "sgd"),
@@ -119,14 +121,14 @@ def about_where(told: Quantities) -> Iterator[Claim]:
 
 
 def query_share(told: Quantities, kind: str) -> Series:
-    """The query's part (0–1) of what blinding costs, by seed."""
+    """By seed, the query's share (0–1) of the rise in loss when queries or children attend evenly in layer 0."""
     loss = told.of(kind, "loss")
     query, children = (told.of(kind, f"{who} blind") - loss for who in ("query", "children"))
     return query / (query + children)
 
 
 def about_circuit(told: Quantities, kind: str, path: str, words: str) -> Claim:
-    """Whether discovery finds a circuit with a path in it."""
+    """The claim that discovery finds a circuit that contains a path."""
     accepted = told.of(kind, "circuit accepted")
     there = told.of(kind, f"circuit {path}").reindex(accepted.index).notna()
     return told.claim(
@@ -142,12 +144,12 @@ def about_circuit(told: Quantities, kind: str, path: str, words: str) -> Claim:
 
 
 def about_floors(told: Quantities) -> Iterator[Claim]:
-    """What can be known."""
+    """Claims about the lowest possible losses."""
     counted, bayes = told.of("sgd", "counted"), told.of("sgd", "bayes")
     yield told.claim(
         "reference_is_not_bayes",
-        "Counting from parents, the paper's reference, is not the best predictor, because roots carry information "
-        "about the transition matrix, too.",
+        "Counting transitions from parents to children, the paper's reference, is not the best predictor, because the "
+        "tokens at roots carry information about the transition matrix, too.",
         counted - bayes,
         "excess of the reference's loss over that of Bayes",
         ("sgd",),
@@ -157,7 +159,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     gaps = [told.of(kind, "loss") - told.of(kind, "bayes") for kind in ("sgd", "adamw", "two parents")]
     yield told.claim(
         "none_below_bayes",
-        "No model's expected loss is below that of the Bayes predictor.",
+        "No trained model's expected loss is below that of the Bayes-optimal predictor.",
         [gap for each in gaps for gap in each],
         "loss less that of Bayes",
         ("sgd", "adamw", "two parents"),
@@ -166,12 +168,12 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
 
 
 def about_two_parents(told: Quantities) -> Claim:
-    """Several parents, several heads."""
+    """The claim that two heads divide two parents between them."""
     split = told.of("two parents", "split")
     return told.claim(
         "two_parents_split",
-        "If each position has two parents, two heads of layer 0 divide them: each child's two parents are the "
-        "positions that the heads attend to most.",
+        "If each position has two parents, two heads of layer 0 divide them between themselves: the positions that "
+        "they attend to most are each child's two parents.",
         split,
         "share of children",
         ("two parents",),

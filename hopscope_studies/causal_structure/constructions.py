@@ -1,7 +1,7 @@
 """Two hand-set disentangled transformers with equal answers, one with the graph in layer 0 and one in layer 1.
 
-Both average the tokens of all children whose parents hold the asked token, and put out c times that average. They
-differ in where the graph is stored (the first is the paper's construction, section 2.3; the second is ours):
+Both average the tokens of all children whose parents hold the asked token, and output c times that average. They differ
+in where the graph is stored (the first is the paper's construction, section 2.3; the second is ours):
 
 - *keys look*: in layer 0 each child attends to its parent; in layer 1 the query attends to children that
   read its token.
@@ -56,6 +56,6 @@ def constructed(task: CausalSequences, way: str, answer: float = ANSWER) -> Dise
 
 
 def second_layer_block(model: DisentangledTransformer) -> Float[Tensor, "parent child"]:
-    """By how much reading a position in layer 0 changes each position's score in layer 1: the query's graph."""
+    """How much reading a position in layer 0 changes each position's score in layer 1: the query's graph."""
     at = blocks(model.d_vocab, model.n_positions)
     return model.get_parameter("A1")[0][at["read position"], at["position"]].detach()

@@ -28,13 +28,13 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_course(ax: Axes, table: DataFrame, kind: str, words: str, index: int) -> None:
-    """Each seed thin, their mean thick."""
+    """Draw a thin line for each seed, and their mean."""
     rows = table[(table.kind == kind) & (table.quantity == "course attention")]
     run_lines(ax, rows, color=colour(index), label=words, middle="mean", thick=1.8)
 
 
 def draw_map(ax: Axes, table: DataFrame, kind: str) -> None:
-    """Mean attention of tree 0, with rings around parents."""
+    """Draw the mean attention for tree 0, with rings around parents."""
     rows = table[(table.kind == kind) & table["query"].notna()]
     for quantity in ("pattern", "parent"):
         square = rows[rows.quantity == quantity].pivot_table(index="query", columns="key", values="value")
@@ -47,7 +47,7 @@ def draw_map(ax: Axes, table: DataFrame, kind: str) -> None:
 
 
 def draw_losses(ax: Axes, table: DataFrame) -> None:
-    """Of each tree the models' losses, and those of counting and of Bayes."""
+    """Draw for each tree the models' losses, and those of counting and of the Bayes predictor."""
     for index, kind in enumerate(("sgd", "adamw")):
         rows = table[(table.kind == kind) & (table.quantity == "loss")]
         ax.plot(rows.seed, rows.value, "os"[index], color=colour(index), label=KINDS[kind])

@@ -26,7 +26,7 @@ def at_the_end(model: Model, task: CausalSequences, seed: int, sequences: int = 
     """Numbers by name, all on the same fresh sequences.
 
     Expected losses: `loss`, of the model; `bayes`, of the Bayes predictor; `counted`, of the paper's reference;
-    `children blind` and `query blind`, of the model when these positions attend evenly in layer 0. `layer 0`: mean
+    `children blind` and `query blind`, of the model if these positions attend evenly in layer 0. `layer 0`: mean
     attention of children to a parent, for the head that has most. `layer 0 first`: the share of children whose most
     attended position is a parent. `layer 1 first`: the share of children whose parent, read in layer 0, changes their
     score in layer 1 most (models of one head). `split`: the share of children whose parents are the most attended
@@ -68,7 +68,7 @@ def blind(model: Model, batch: Batch, places: list[int]) -> Tensor:
 
 
 def graph_in(model: Model, pattern: Float[Tensor, "head query key"], graph: Graph) -> dict[str, float]:
-    """How much of a graph is in layer 0's mean pattern and in layer 1's scores."""
+    """Measures of how much of a graph is in layer 0's mean pattern and in layer 1's scores."""
     children, adjacency = graph.children, graph.adjacency[graph.children]
     rows = pattern[:, children]
     on_parents = (rows * adjacency).sum(-1).mean(1)

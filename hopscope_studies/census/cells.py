@@ -1,8 +1,8 @@
 """The models that are counted: every combination of the factors that may decide which circuit is learnt, over seeds.
 
-All are asked for D hops of the retrieval problem (Musat, ICLR 2025, section 3), have one head a layer and no MLP, and
-begin with the prior of this project's presets: in layer 0 attention's bias by distance starts at 4 for the token
-before. A run stops at a fifth of the loss that a circuit must keep.
+All are trained on D hops of the retrieval problem (Musat, ICLR 2025, section 3), have one head per layer and no MLP,
+and start with the prior of this project's presets: in layer 0 the bias by distance starts at 4 for the previous token.
+A run stops at a fifth of the loss that a circuit must stay below.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PRIOR = "relative(start='L0 1:4')"
 
 
 def cells(scale: str) -> Iterator[Config]:
-    """Every combination, seed by seed, so that what a budget leaves is balanced; then some that are not trained."""
+    """Every combination, one seed after another, so that a spent budget leaves a balanced set; then untrained ones."""
     if scale == "quick":
         yield from (cell(2, 3, order, 1e-3, WEIGHTS[0], 0, steps=10, **TINY) for order in ORDERS[:2])
     else:
@@ -46,7 +46,7 @@ def cells(scale: str) -> Iterator[Config]:
 def cell(
     hops: int, layers: int, order: str, rate: float, weights: str, seed: int, *, steps: int | None = None, **how: Any
 ) -> Config:
-    """One run; further settings of its training in `how`."""
+    """The configuration of one run; `how` has further training settings."""
     steps = STEPS[hops] if steps is None else steps
     model = Architecture(n_layers=layers, d_model=128, mlp=False, init=weights, positions=PRIOR)
     training = Training(

@@ -1,8 +1,8 @@
 """How much a factor explains of a circuit's class: conditional mutual information, compared with shuffled labels.
 
-The mutual information of few samples is above 0 by chance alone. So labels are shuffled among models that are alike in
-all other factors. This gives the value by chance, and how seldom chance gives as much as was found (Vinh, Epps &
-Bailey, 2010, JMLR 11, adjust for chance in the same way).
+The mutual information of few samples is above 0 by chance alone. So labels are shuffled among models that agree in all
+other factors. This gives the value expected by chance, and the probability that chance gives as much as was found
+(Vinh, Epps & Bailey, 2010, JMLR 11, adjust for chance in the same way).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ class Explained:
     """How much a factor explains of the label, all else equal.
 
     Attributes:
-        share: of the label's uncertainty, adjusted for chance: 0 for as much as shuffled labels give, 1 for all of it.
-        chance: probability that shuffled labels give as much.
-        contrary: probability that they give as little.
+        share: the share of the label's entropy that is explained, adjusted for chance: 0 for as much as with shuffled
+            labels, 1 for all of it.
+        chance: probability that shuffled labels give at least as much.
+        contrary: probability that they give at most as much.
     """
 
     share: float
@@ -35,13 +36,13 @@ class Explained:
 def explained(
     labels: Sequence[Hashable], factor: Sequence[Hashable], alike: Sequence[Hashable], seed: int = 0
 ) -> Explained | None:
-    """Labels by a factor among samples that are alike; None if there is no uncertainty beyond chance to explain.
+    """How much of the labels a factor explains among comparable samples; None if there is no entropy beyond chance.
 
     Args:
         labels: one per sample.
         factor: its value in each.
-        alike: which samples may be compared with each other, and shuffled.
-        seed: of the shuffles.
+        alike: the group of each sample; samples are compared and shuffled within groups.
+        seed: the seed of the shuffles.
     """
     among = [[i for i, value in enumerate(alike) if value == one] for one in dict.fromkeys(alike)]
     among = [part for part in among if len({factor[i] for i in part}) > 1]

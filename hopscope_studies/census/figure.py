@@ -1,4 +1,4 @@
-"""How often each class occurs, what decides, and the commonest classes drawn."""
+"""The figure of the census: class frequencies, what determines the class, and the commonest classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 4  # hops from which roles need more room and smaller letters
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Above: classes by frequency, a panel per D, and what explains them; below: the commonest of each D."""
+    """Above: a panel of class frequencies per D, and what explains them; below: the commonest classes of each D."""
     circuits = counted(classed(table))
     lengths = sorted(table.D.unique())
     shown = picture((3.7 if lengths[-1] < LONG else 4.6) * DRAWN, 2.6 + 2.9 * len(lengths))
@@ -39,7 +39,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def bars(ax: Axes, circuits: DataFrame, hops: int, *, legend: bool) -> None:
-    """A bar per class, the commonest first, in parts by the order of facts."""
+    """Draw a bar per class, the commonest first, divided by the order of facts."""
     counts = circuits.wiring.value_counts()
     for rank, wiring in enumerate(counts.index[:SHOWN]):
         left = 0
@@ -56,7 +56,7 @@ def bars(ax: Axes, circuits: DataFrame, hops: int, *, legend: bool) -> None:
 
 
 def shares(ax: Axes, circuits: DataFrame) -> None:
-    """What each factor explains; hollow where shuffled labels do as much in one of twenty draws."""
+    """Draw how much each factor explains; a bar is hollow if shuffled labels do as well in one of twenty draws."""
     for place, factor in enumerate(FACTORS):
         if found := explained_by(factor, circuits):
             sure = found.chance < 0.05
@@ -71,7 +71,7 @@ def shares(ax: Axes, circuits: DataFrame) -> None:
 
 
 def drawn(ax: Axes, wiring: str, n: int, circuits: DataFrame, rank: int) -> None:
-    """One class, with its algorithm."""
+    """Draw one class, with the name of its algorithm."""
     first = circuits[circuits.wiring == wiring].iloc[0]
     flow_diagram(read(wiring), int(first.D), causal=False, ax=ax)
     for words in ax.texts if first.D >= LONG else ():

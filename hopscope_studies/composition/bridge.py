@@ -1,8 +1,9 @@
 """What two heads share: the matrices of a composed circuit, and how well they match (Song et al., 2024, section 3).
 
 An induction head's W_QK compares a query's token with what a previous-token head's W_OV wrote at each key. If the two
-use one subspace of the residual stream, the "common bridge", their product is near a multiple of the identity there.
-LayerNorms' scales are multiplied into the weights that read; rotary turns are averaged over the distances that occur.
+use the same subspace of the residual stream, the "common bridge", their product is close to a multiple of the identity
+there. The scales of LayerNorms are multiplied into the weights after them, and rotary rotations are averaged over the
+distances that occur.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Matrix = Float[Tensor, "d_model d_model"]
 
 
 def reading(model: Transformer, layer: int) -> tuple[AttentionLayer, Float[Tensor, "d_model"]]:
-    """A layer's heads, and the scale of the LayerNorm before them (ones where there is none)."""
+    """A layer's heads, and the scale of the LayerNorm before them (ones if there is none)."""
     block = model.blocks[layer]
     scale = block.ln1.w if isinstance(block.ln1, LayerNorm) else torch.ones(model.architecture.d_model)
     return block.attn, scale  # type: ignore[return-value]
@@ -29,7 +30,7 @@ def reading(model: Transformer, layer: int) -> tuple[AttentionLayer, Float[Tenso
 
 @torch.no_grad()
 def query_key(model: Transformer, layer: int, head: int, distances: Sequence[int] = (0,)) -> Matrix:
-    """W_QK of a head, so that a score is x_query W_QK x_key, averaged over the rotary turns of these distances."""
+    """W_QK of a head, so that a score is x_query W_QK x_key, averaged over the rotary rotations of these distances."""
     heads, scale = reading(model, layer)
     queries, keys = (scale[:, None] * weight[head] for weight in (heads.W_Q, heads.W_K))
     if not heads.code.turns():
@@ -52,7 +53,7 @@ def composed(induction: Matrix, previous: Matrix) -> Matrix:
 
 
 def diagonal_score(matrix: Float[Tensor, "n n"]) -> float:
-    """(mean of the diagonal − mean) / standard deviation of all entries; 0 of a matrix of equal entries."""
+    """(mean of the diagonal − mean) / standard deviation of all entries; 0 for a matrix of equal entries."""
     spread = matrix.std(correction=0)
     return float((matrix.diagonal().mean() - matrix.mean()) / spread) if spread > 0 else 0.0
 
@@ -70,7 +71,7 @@ def written_directions(previous: Matrix, rank: int) -> Float[Tensor, "d_model ra
 def subspace_match(induction: Matrix, previous: Matrix, rank: int) -> float:
     """Root mean square (0–1) of the cosines of the principal angles between the two subspaces.
 
-    The authors report the greatest cosine, too; at widths of ours that of random subspaces is near 1 already.
+    The authors also report the greatest cosine. At our widths it is near 1 even for random subspaces.
     """
     return float(overlap(key_directions(induction, rank), written_directions(previous, rank)))
 
@@ -78,25 +79,25 @@ def subspace_match(induction: Matrix, previous: Matrix, rank: int) -> float:
 def overlap(
     one: Float[Tensor, "*pair d_model rank"], other: Float[Tensor, "*pair d_model rank"]
 ) -> Float[Tensor, "*pair"]:
-    """The same of two subspaces given by orthonormal directions: the squared cosines add up to a Frobenius norm."""
+    """As `subspace_match`, for given orthonormal directions: the squared cosines sum to a Frobenius norm."""
     return (one.mT @ other).square().mean(-1).sum(-1).sqrt()
 
 
 def random_match(d_model: int, rank: int) -> float:
-    """What `subspace_match` is of random subspaces on average, nearly: √(rank / d_model)."""
+    """The approximate mean of `subspace_match` for random subspaces: √(rank / d_model)."""
     return (rank / d_model) ** 0.5
 
 
 def random_directions(d_model: int, rank: int, generator: torch.Generator) -> Float[Tensor, "d_model rank"]:
-    """Orthonormal directions that mean nothing."""
+    """Random orthonormal directions."""
     return torch.linalg.qr(torch.randn(d_model, rank, generator=generator))[0]
 
 
 def without(directions: Float[Tensor, "d_model rank"], layer: int) -> Replacements:
-    """What layer `layer`'s heads write, with these directions projected out."""
+    """Replacements that project these directions out of the attention output of layer `layer`."""
     return {f"blocks.{layer}.hook_attn_out": lambda written: written - written @ directions @ directions.T}
 
 
 def only(directions: Float[Tensor, "d_model rank"], layer: int) -> Replacements:
-    """What layer `layer`'s heads write, in these directions alone."""
+    """Replacements that keep only these directions of the attention output of layer `layer`."""
     return {f"blocks.{layer}.hook_attn_out": lambda written: written @ directions @ directions.T}

@@ -27,13 +27,13 @@ LONGER = {"quick": 8, "cpu": 12, "paper": 25}
 
 
 def cell(n_layers: int, seed: int, scale: str = "cpu", pool: int = 0) -> Config:
-    """One model: attention only, one head a layer, rotary positions."""
+    """The run of one model: attention only, one head per layer, rotary positions."""
     task = RepeatedSegment(**TASKS[scale]).but(pool=pool)
     shape = Architecture(n_layers=n_layers, d_model=WIDTHS[scale], mlp=False, positions="rotary", init="early_layers")
     return Config(task, shape, Training(**TRAININGS[scale], **ADAMW, seed=seed))
 
 
 def elsewhere(task: RepeatedSegment, scale: str) -> RepeatedSegment:
-    """Out of distribution: equal frequencies and longer segments, not from a pool."""
+    """The out-of-distribution task: uniform frequencies, and longer segments that come from no pool."""
     longer = LONGER[scale]
     return task.but(frequencies="uniform", shortest=longer, longest=longer, pool=0, asked="copy")

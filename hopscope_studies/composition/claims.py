@@ -22,7 +22,7 @@ MEASURES = (
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the paper: depth, what moves together, the bridge, pools; then the control."""
+    """All claims, in the order of the paper: depth, changes in training, the bridge, pools; then the control."""
     curves = table[table.kind == "curve"]
     ends = curves[curves.step == curves.groupby("run").step.transform("max")]
     yield from depth_claims(ends)
@@ -32,7 +32,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     starts = curves[(curves.step == 0) & (curves.pool == 0)]
     yield Evidence(starts, "control").claim(
         "untrained_knows_nothing",
-        "Control: before training, errors out of distribution are those of guessing.",
+        "Control: before training, models copy no better out of distribution than by guessing.",
         starts.ood_error,
         "error out of distribution",
         above=0.9,
@@ -40,24 +40,25 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def learnt(ends: DataFrame) -> DataFrame:
-    """The models of two layers that copy out of distribution: others have no bridge to be looked for."""
+    """The two-layer models that copy out of distribution; only these can have a bridge."""
     return ends[(ends.layers == 2) & (ends.pool == 0) & (ends.ood_error < SUCCEEDS)]
 
 
 def depth_claims(ends: DataFrame) -> Iterator[Claim]:
-    """One layer against two."""
+    """Claims about one layer against two."""
     one, two = (ends[(ends.layers == layers) & (ends.pool == 0)] for layers in (1, 2))
     yield Evidence(one, "section 3").claim(
         "one_layer_fails_elsewhere",
-        "One layer of attention does not learn to copy longer segments of other tokens (paper: its error stays near "
-        "that of guessing).",
+        "One layer of attention does not learn to copy segments longer than in training and of other tokens (paper: "
+        "its error stays near that of guessing).",
         one.ood_error,
         "final error out of distribution",
         above=FAILS,
     )
     yield Evidence(two, "section 3").claim(
         "two_layers_succeed_elsewhere",
-        "Two layers of attention copy longer segments of other tokens (paper: the error falls to nearly 0).",
+        "Two layers of attention learn to copy segments longer than in training and of other tokens (paper: the error "
+        "falls to nearly 0).",
         two.ood_error,
         "final error out of distribution",
         below=SUCCEEDS,
@@ -65,7 +66,7 @@ def depth_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def halfway(curve: DataFrame, name: str) -> float:
-    """The share of training after which a measure is halfway from its first value to its last; NaN if never."""
+    """The share of training after which a measure is halfway from its first value to its last; NaN if it never is."""
     curve = curve.sort_values("step")
     values = curve[name].to_numpy(float)
     middle = (values[0] + values[-1]) / 2
@@ -74,7 +75,7 @@ def halfway(curve: DataFrame, name: str) -> float:
 
 
 def gaps(curves: DataFrame, name: str) -> Series:
-    """By run, when a measure is halfway, minus when the error out of distribution is; as shares of training."""
+    """By run, the halfway point of a measure minus that of the out-of-distribution error, as shares of training."""
     found = {}
     for run, curve in curves.groupby("run"):
         if curve.sort_values("step").ood_error.iloc[-1] < SUCCEEDS:
@@ -83,13 +84,13 @@ def gaps(curves: DataFrame, name: str) -> Series:
 
 
 def movement_claims(curves: DataFrame) -> Iterator[Claim]:
-    """What changes at the time when the error falls."""
+    """Claims about measures that change while the error falls."""
     for id, name, words in MEASURES:
         difference = gaps(curves, name)
         yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
             id,
-            f"As the error out of distribution falls, {words} rises: both are halfway at the same time, within "
-            f"{TOGETHER:.0%} of training, in runs that succeed (paper: simultaneous).",
+            f"In runs that learn to copy, {words} rises while the error out of distribution falls: both are halfway at "
+            f"the same time, to within {TOGETHER:.0%} of training (paper: simultaneous).",
             difference.abs(),
             "distance in shares of training",
             at_most=TOGETHER,
@@ -98,19 +99,19 @@ def movement_claims(curves: DataFrame) -> Iterator[Claim]:
 
 
 def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
-    """Whether the two heads share a subspace, and whether it matters."""
+    """Claims that the two heads share a subspace, and that it matters."""
     yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "weights_match",
-        "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: its diagonal score is above that "
-        "with the directions of W_OV shuffled.",
+        "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: it has a higher diagonal score "
+        "than with the directions of W_OV shuffled.",
         ends.diagonal - ends.shuffled,
         "score above the highest shuffled one",
         above=0,
     )
     yield Evidence(ends, "sections 3 and 4", among=projected).claim(
         "subspaces_match",
-        "The directions that W_QK reads at keys are those in which W_OV writes: the cosines of their principal angles "
-        "are above those of random subspaces.",
+        "The subspace that layer 1's W_QK reads at keys overlaps with the subspace that layer 0's W_OV writes: the "
+        "cosines of their principal angles exceed those of random subspaces by more than 0.1.",
         ends.match - ends.random_match,
         "cosine above that of random subspaces",
         above=0.1,
@@ -122,15 +123,16 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
         (
             "bridge_is_needed",
             "without",
-            "Projecting the shared directions out of what layer 0 writes breaks copying",
+            "Projecting the shared directions out of layer 0's output breaks copying",
             1,
         ),
-        ("bridge_is_enough", "only", "Keeping only the shared directions leaves copying intact", -1),
+        ("bridge_is_enough", "only", "Keeping only the shared directions of layer 0's output spares copying", -1),
     ):
         part = rows[rows.projection == name]
         yield Evidence(part, "sections 3 and 4", among=projected).claim(
             id,
-            f"{sentence}; doing the same with random directions does not ({rank:g} directions).",
+            f"{sentence}; doing the same with as many random directions does not ({rank:g} directions that the heads "
+            "of both layers share).",
             sign * (part.shared_error - part.random_error),
             "difference of the errors",
             above=0.2,
@@ -138,12 +140,12 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
 
 
 def pool_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Memorisation below a critical pool."""
+    """Claims that models memorise pools below a critical size."""
     pools = ends[ends.pool > 0]
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
     yield Evidence(small, "code, run.sh").claim(
         "small_pools_are_memorised",
-        f"With {pools.pool.min()} segments in all, models memorise these segments and fail out of distribution.",
+        f"Trained on {pools.pool.min()} different segments, models memorise these and do not copy others.",
         small.ood_error,
         "final error out of distribution",
         above=FAILS,
@@ -151,7 +153,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(large, "code, run.sh").claim(
         "large_pools_are_not",
-        f"With {pools.pool.max()} segments in all, models copy: the error is low out of distribution, too.",
+        f"Trained on {pools.pool.max()} different segments, models also copy out of distribution with a low error.",
         large.ood_error,
         "final error out of distribution",
         below=SUCCEEDS,
@@ -159,8 +161,8 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     critical = critical_pools(pools)
     yield Evidence(pools, "code, run.sh").claim(
         "critical_pool",
-        "Between small and large pools of segments there is a critical size, at which the error out of distribution "
-        "falls below one half (paper: between 740 and 750 segments).",
+        "There is a critical number of different training segments at which the error out of distribution falls below "
+        "one half (paper: between 740 and 750 segments).",
         critical,
         "critical pool",
         n=len(critical),
@@ -171,7 +173,7 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def critical_pools(pools: DataFrame) -> list[float]:
-    """By seed, the pool at which the error out of distribution goes below one half; ∞ if it never does."""
+    """By seed, the pool size at which the out-of-distribution error falls below one half; ∞ if it never does."""
     found = []
     for _, part in pools.groupby("seed"):
         part = part.sort_values("pool")

@@ -12,7 +12,7 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Depth over training; one run's measures; projections by rank; errors by pool."""
+    """Errors by depth over training; one run's measures; projections by rank; errors by pool size."""
     shown = picture(10.0, 7.0)
     depth, together, bridge, pools = shown.subplots(2, 2).flatten()
     curves = table[table.kind == "curve"]
@@ -29,7 +29,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def movement(ax: Axes, curves: DataFrame) -> None:
-    """The first run's error, heads and diagonal score over training."""
+    """Draw the first run's error, heads and diagonal score over training."""
     run = curves[curves.seed == curves.seed.min()].sort_values("step")
     for index, (name, words) in enumerate(
         (
@@ -46,7 +46,7 @@ def movement(ax: Axes, curves: DataFrame) -> None:
 
 
 def projected(ax: Axes, rows: DataFrame) -> None:
-    """Mean error by rank: shared directions and random ones, projected out or kept alone."""
+    """Draw the mean error by rank, with shared or random directions projected out or kept alone."""
     for index, (name, words) in enumerate((("without", "without"), ("only", "only"))):
         part = rows[rows.projection == name].groupby("rank")[["shared_error", "random_error"]].mean()
         ax.plot(part.index, part.shared_error, "o-", color=colour(index), label=f"{words} the shared directions")
@@ -56,7 +56,7 @@ def projected(ax: Axes, rows: DataFrame) -> None:
 
 
 def by_pool(ax: Axes, curves: DataFrame) -> None:
-    """Final errors by pool."""
+    """Draw final errors by pool."""
     ends = curves[(curves.layers == 2) & (curves.step == curves.groupby("run").step.transform("max"))]
     ends = ends.assign(pool=ends.pool.where(ends.pool > 0, 4 * ends.pool.max() or 1))
     for index, (name, words) in enumerate(

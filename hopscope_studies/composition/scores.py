@@ -24,25 +24,25 @@ RANK_SHARE = 10 / 64
 
 
 def batches(task: RepeatedSegment, scale: str) -> dict[str, Batch]:
-    """The same fresh sequences for every model: `id`, as trained on; `fresh`, of no pool; `ood`, the other kind."""
+    """Fresh sequences, the same for every model: `id` (as in training), `fresh` (not from the pool), `ood`."""
     kinds = {"id": task.but(asked="copy"), "fresh": task.but(asked="copy", pool=0), "ood": elsewhere(task, scale)}
     return {name: kind.sample(SEQUENCES[scale], generator(0, name)) for name, kind in kinds.items()}
 
 
 def error(seen: Observation) -> float:
-    """Share (0–1) of the asked tokens that are named wrongly."""
+    """Share (0–1) of the asked tokens that are predicted wrongly."""
     return 1 - float(seen.task.correct(seen.outputs, seen.batch).float().mean())
 
 
 def errors(model: Transformer, asked: dict[str, Batch]) -> dict[str, float]:
-    """The error on every kind of sequences, such as `id_error`; and `known_error`, that in the first copy of `id`."""
+    """The error on each kind of sequences, such as `id_error`; and `known_error`, in the first copy of `id`."""
     found = {f"{name}_error": error(observe(model, batch)) for name, batch in asked.items()}
     return found | {"known_error": known_error(model, asked["id"])}
 
 
 @torch.no_grad()
 def known_error(model: Transformer, batch: Batch) -> float:
-    """The error in the first copy, where only a model that knows the pool can tell what follows."""
+    """The error in the first copy, where only a model that has memorised the pool can predict."""
     draw, task = batch.draw, batch.task
     assert isinstance(task, RepeatedSegment)
     first = {**draw, "starts": draw["starts"][:, :1].expand(-1, 2)}  # where the first copy is, as if it were the second
@@ -52,9 +52,10 @@ def known_error(model: Transformer, batch: Batch) -> float:
 
 
 def heads(model: Transformer, batch: Batch) -> dict[str, float]:
-    """The best head at a fixed offset in layer 0, and the best at a lag in the last layer, wherever those are.
+    """The highest attention of any head at a fixed offset in layer 0, and at a lag in the last layer.
 
-    An offset of 1 and a lag of +1 are a previous-token head and an induction head; k and +k compose, too.
+    An offset of 1 and a lag of +1 are a previous-token head and an induction head; an offset of k and a lag of +k
+    compose in the same way.
     """
     seen = observe(model, batch)
     wanted = batch.roles.pairs("query", "key[1]", "same")
@@ -82,7 +83,7 @@ def strongest(curves: Iterable[dict[int, float]]) -> dict[int, float]:
 
 
 def matches(model: Transformer, scale: str) -> dict[str, float]:
-    """How W_QK of layer 1 and W_OV of layer 0 match: diagonal scores and subspaces, each beside a random floor."""
+    """How W_QK of layer 1 and W_OV of layer 0 match: diagonal scores and subspaces, each with a random baseline."""
     induction, previous, rank = parts(model)
     random = generator(0, "shuffle")
     orders = [torch.randperm(len(previous), generator=random) for _ in range(RANDOM[scale])]
@@ -96,14 +97,14 @@ def matches(model: Transformer, scale: str) -> dict[str, float]:
 
 
 def parts(model: Transformer) -> tuple[bridge.Matrix, bridge.Matrix, int]:
-    """W_QK of layer 1 at the distances that occur, W_OV of layer 0, and the rank at which they are compared."""
+    """W_QK of layer 1 averaged over typical distances, W_OV of layer 0, and the rank at which they are compared."""
     n = len(model.mask)
     induction = bridge.query_key(model, 1, 0, range(n // 6, n // 2))
     return induction, bridge.output_value(model, 0, 0), max(1, round(RANK_SHARE * len(induction)))
 
 
 def projections(model: Transformer, batch: Batch, scale: str) -> Iterator[dict[str, Any]]:
-    """Errors without the shared directions, with them alone, and the same of random directions, by rank."""
+    """Errors by rank, with shared or random directions projected out or kept alone."""
     induction, _, _ = parts(model)
     width, random = len(induction), generator(0, "directions")
     for rank in ranks(width):
@@ -120,10 +121,10 @@ def projections(model: Transformer, batch: Batch, scale: str) -> Iterator[dict[s
 
 
 def ranks(width: int) -> list[int]:
-    """An eighth of the width, a quarter and a half."""
+    """The ranks to test: 1/8, 1/4 and 1/2 of the width."""
     return [width // part for part in (8, 4, 2)]
 
 
 def changed(model: Transformer, batch: Batch, replace: Replacements) -> float:
-    """The error of a model under replacements."""
+    """A model's error under replacements."""
     return error(Observation(model, batch, replace))

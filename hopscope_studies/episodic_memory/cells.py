@@ -1,4 +1,4 @@
-"""The models and the simulations of `episodic_memory`; sizes by scale."""
+"""The models and simulations of `episodic_memory`, with sizes by scale."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ADAMW: dict[str, Any] = {"weight_decay": 5e-4, "beta2": 0.98}
 
 
 def cell(n_heads: int, seed: int, scale: str) -> Config:
-    """Two layers of attention alone that learn to continue a repeated segment."""
+    """The run of one model: two layers of attention only, trained to continue a repeated segment."""
     positions = "rotary" if n_heads == 1 else "rotary(base=100)"
     shape = Architecture(
         n_layers=2, n_heads=n_heads, d_model=WIDTHS[scale], mlp=False, positions=positions, init="early_layers"
@@ -41,7 +41,7 @@ def cell(n_heads: int, seed: int, scale: str) -> Config:
 
 @dataclass(frozen=True)
 class Simulations(Work):
-    """The CRP of every model of recall on the grid: `curves.json`, a list of parameters with lags −8 to 8."""
+    """The lag curves (CRP) of every recall model on the grid: `curves.json` has parameters with lags −8 to 8."""
 
     label: ClassVar[str] = "cmr"
 
@@ -60,7 +60,7 @@ class Simulations(Work):
         write_json(folder / "curves.json", found)
 
     def curves(self) -> Iterator[tuple[Memory, list[float]]]:
-        """Every model of recall with its curve, as it is simulated."""
+        """Every recall model of the grid with its lag curve; yields while simulating."""
         for memory in list(grid())[:: self.every]:
             curve = response_curve(memory, self.n_items, self.n_runs, self.n_recalls, self.seed)
             yield memory, [round(float(p), 6) for p in curve]

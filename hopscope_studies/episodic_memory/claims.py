@@ -17,18 +17,19 @@ TOGETHER = 0.8  # rank correlation over checkpoints above which two measures cou
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The model of recall, heads, answers."""
+    """Claims about the simulation, heads, and answers."""
     yield from simulation_claims(table)
     yield from head_claims(table[table.kind == "head"], table[table.kind == "chance"])
     yield from answer_claims(table[table.kind == "answer"], table[table.kind == "silenced"])
 
 
 def simulation_claims(table: DataFrame) -> Iterator[Claim]:
-    """The simulation against the closed form, and the floor of random curves."""
+    """Claims about the simulation against the closed form, and about the share of random curves that fit."""
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
     yield Evidence(checked, CMR).claim(
         "simulation_is_the_closed_form",
-        "Control: with β_rec = 1 and γ = 0 the simulated probability of lag d is proportional to (1 − β_enc)^(d−1).",
+        "Control: in the simulation of the CMR model of human recall, with β_rec = 1 and γ = 0 the probability of "
+        "recall at lag d is proportional to (1 − β_enc)^(d−1).",
         checked.furthest,
         "greatest distance of a share",
         n=len(checked),
@@ -37,8 +38,8 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     shares = pandas.concat([chance["even near"], chance["exponential near"]])
     yield Evidence(chance, "control").claim(
         "random_curves_are_near",
-        "Control: a few per cent of random curves are CMR-like by the paper's criterion (on the authors' grid 2 to 6 "
-        "%).",
+        "Control: by the paper's criterion, a few per cent of random attention curves resemble the CMR model of human "
+        "recall (on the authors' grid 2 to 6 %).",
         shares,
         f"share of random curves at a distance below {NEAR}",
         within=between(0.01, 0.1),
@@ -46,25 +47,25 @@ def simulation_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def last(rows: DataFrame) -> DataFrame:
-    """The rows of every run's last step."""
+    """The rows of each run's last step."""
     return rows[rows.step == rows.groupby("run").step.transform("max")]
 
 
 def copying(heads: DataFrame) -> DataFrame:
-    """The heads that attend to what followed their token."""
+    """The heads that attend to the token after their own token's earlier occurrence."""
     return heads[heads.lag_1 > COPIES]
 
 
 def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
-    """How near heads are to a model of recall."""
+    """Claims about how close heads are to a recall model."""
     ends = last(heads)
     best = copying(ends)
     others = ends.drop(best.index)
     liked = best.like_recall.astype(float)
     yield Evidence(best, CMR, source="paper", among=ends).claim(
         "copying_heads_recall",
-        f"Every head that copies, with an attention above {COPIES:g} at lag +1, is CMR-like, and also meets our "
-        "stricter criterion of being like recall (paper: induction heads are CMR-like).",
+        f"Every head that copies (attention above {COPIES:g} at lag +1) attends by lag like the CMR model of human "
+        "recall, by the paper's criterion and by our stricter one (paper: induction heads do).",
         best.distance,
         "CMR distance",
         below=NEAR,
@@ -72,7 +73,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(ends, CMR).claim(
         "every_model_has_one",
-        "Every model that copies has a head that attends to what followed its token and is near a model of recall.",
+        "Every model that copies has a head that attends to the token after an earlier occurrence (attention above "
+        f"{COPIES:g} at lag +1).",
         [float(run in set(best.run)) for run in ends.run.unique()],
         "models with a head that attends to what followed its token",
         of="share of",
@@ -81,7 +83,8 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
     yield Evidence(others, CMR, among=ends).claim(
         "other_heads_do_not",
-        "Heads that do not copy are CMR-like no more often than random curves are.",
+        "Heads that do not copy attend by lag like the CMR model of human recall no more often than random curves do "
+        "(by the paper's criterion).",
         others.near.astype(float),
         "heads that are CMR-like",
         n=len(others),
@@ -92,13 +95,14 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
 
 
 def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
-    """How much nearer to recall the copying heads come in training."""
+    """The claim that the copying heads come closer to recall in training."""
     keys = ["run", "layer", "head"]
     starts = heads[heads.step == 0].set_index(keys).distance
     change = (best.set_index(keys).distance - starts).dropna()
     return Evidence(best, CMR, among=ends).claim(
         "distance_falls",
-        "The CMR distance of every copying head falls in training (paper: it falls in Pythia, too).",
+        "The distance of every copying head's attention by lag from the CMR model of human recall falls in training "
+        "(paper: it falls in Pythia, too).",
         change,
         "change of the CMR distance",
         below=0,
@@ -107,19 +111,20 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
 
 
 def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
-    """Contiguity of answers, when it rises, and which heads it needs."""
+    """Claims about the contiguity of answers, when it rises, and which heads it needs."""
     ends = last(answered)
     yield Evidence(ends, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers mostly go to what followed it (contiguity: recall at lag +1 over the mean "
-        "at lags 2 to 5 on either side).",
+        "After a token of a list shown before, models mostly answer with the token that followed it (contiguity: "
+        "probability of recall at lag +1 over the mean at lags 2 to 5 on either side).",
         ends.contiguity,
         "contiguity",
         above=CONTIGUOUS,
     )
     yield Evidence(ends, EMERGENCE).claim(
         "answers_lean_forward",
-        "Answers go forward rather than back in the list (asymmetry: recall at lag +1 minus recall at lag −1).",
+        "After a token of a list shown before, models recall the next token rather than the previous one (asymmetry: "
+        "probability of recall at lag +1 minus that at lag −1).",
         ends.asymmetry,
         "asymmetry",
         above=0,
@@ -127,8 +132,8 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     together = {run: part.forward.rank().corr(part.contiguity.rank()) for run, part in answered.groupby("run")}
     yield Evidence(answered, EMERGENCE).claim(
         "contiguity_comes_with_induction",
-        "Over training, contiguity rises together with attention to what followed the token (rank correlation over "
-        "checkpoints).",
+        "Over training, the tendency to recall a list in order (contiguity) rises together with attention to the token "
+        "after an earlier occurrence (rank correlation over checkpoints).",
         Series(together, dtype=float),
         "rank correlation",
         above=TOGETHER,
@@ -138,7 +143,7 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     starts = answered[answered.step == 0]
     yield Evidence(starts, "control").claim(
         "untrained_is_flat",
-        "Control: before training recall is even.",
+        "Control: before training, models recall a list's tokens equally often at all lags.",
         starts.contiguity,
         "contiguity",
         within=between(0.8, 1.25),
@@ -146,16 +151,23 @@ def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 
 
 def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
-    """What is left of contiguity without all copying heads, and without one of several."""
+    """Claims about contiguity without all copying heads, and without one of several."""
     whole = ends.set_index("run").contiguity - 1
     for id, which, sentence, needed in (
         (
             "contiguity_needs_the_heads",
             "all",
-            "Without the copying heads contiguity is gone (paper: serial recall needs induction heads).",
+            "With all copying heads ablated, models no longer recall lists in order (paper: this needs induction "
+            "heads).",
             True,
         ),
-        ("one_of_several_is_spared", "one", "Without one of several copying heads most contiguity is left.", False),
+        (
+            "one_of_several_is_spared",
+            "one",
+            "With one of several copying heads ablated, most of the tendency to recall "
+            "a list in order (contiguity) is left.",
+            False,
+        ),
     ):
         part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
@@ -170,5 +182,5 @@ def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
 
 
 def without(silenced: DataFrame, which: str) -> DataFrame:
-    """The rows without `all` copying heads, or without `one`; none where no model has such heads."""
+    """The rows without `all` copying heads, or without `one`; empty if no model has such heads."""
     return silenced if silenced.empty else silenced[silenced.silenced == which]

@@ -1,10 +1,10 @@
 """The context maintenance and retrieval model of free recall, CMR (Polyn et al., 2009; Ji-An et al., 2024).
 
-Items are studied in order. Each is bound to a context that drifts: after d items a share (1 − β_enc)^(d−1) of it is
-left. In recall, the context cues an item, and the item retrieves its own context. A share β_rec of this enters the
-present context; γ says how much of it is the context of study rather than the item itself. Transitions between recalled
-items, counted by lag, are the conditional response probability (CRP). The code follows the authors' (corxyz/icl-cmr,
-src/est_cmr_crp.py), vectorised over runs.
+Items are studied in order. Each is bound to a context that drifts: after d items a share (1 − β_enc)^(d−1) of it
+remains. In recall, the context cues an item, and the item retrieves its own context. A share β_rec of this enters the
+present context; γ is the part of it that is the context of study rather than the item itself. Transitions between
+recalled items, counted by lag, are the conditional response probability (CRP). The code follows the authors'
+(corxyz/icl-cmr, src/est_cmr_crp.py), vectorised over runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STARTS = 20  # items from which recall may begin
 
 @dataclass(frozen=True, order=True)
 class Memory:
-    """A model of recall.
+    """The parameters of a recall model.
 
     Attributes:
         encoding: β_enc (0–1], how fast context drifts in study.
@@ -37,7 +37,7 @@ class Memory:
 
 
 def grid() -> Iterator[Memory]:
-    """All models that heads are compared with."""
+    """All recall models that heads are compared with."""
     for encoding in numpy.arange(BETA, 1 + BETA / 2, BETA):
         for recall in numpy.arange(0, 1 + BETA / 2, BETA):
             for studied in numpy.arange(0, 1 + GAMMA / 2, GAMMA):
@@ -53,7 +53,7 @@ def bindings(encoding: float, n_items: int) -> Float[numpy.ndarray, "context ite
 def recalled(
     memory: Memory, n_items: int, n_runs: int, n_recalls: int, random: numpy.random.Generator
 ) -> Int[numpy.ndarray, "run recall"]:
-    """Items in the order of recall, the starting one first; −1 where recall has ended."""
+    """Items in the order of recall, beginning with the starting item; −1 after the end of recall."""
     called = bindings(memory.encoding, n_items)
     now = random.integers(0, STARTS, n_runs)
     context = numpy.eye(n_items + 1)[now]
@@ -73,7 +73,7 @@ def updated(
     memory: Memory,
     called: Float[numpy.ndarray, "context item"],
 ) -> Float[numpy.ndarray, "run context"]:
-    """The context after an item is recalled; of unit length. Recall has ended where the item is the last one."""
+    """The unit-length context after an item is recalled; the last item stands for the end of recall."""
     own = (1 - memory.studied) * numpy.eye(len(called))[item] + memory.studied * called[:, item].T
     mixed = (1 - memory.recall) * context + memory.recall * unit(own)
     return unit(mixed)
@@ -86,7 +86,7 @@ def unit(rows: Float[numpy.ndarray, "run context"]) -> Float[numpy.ndarray, "run
 
 
 def transitions(items: Int[numpy.ndarray, "run recall"]) -> Float[numpy.ndarray, "lag"]:
-    """Shares of the transitions by lag, −8 to +8, of all within those lags."""
+    """Shares of transitions by lag, −8 to +8, among all transitions within these lags."""
     here, there = items[:, :-1].ravel(), items[:, 1:].ravel()
     lags = (there - here)[(here >= 0) & (there >= 0)]
     counts = numpy.bincount(lags[abs(lags) <= LAGS] + LAGS, minlength=2 * LAGS + 1)
@@ -96,14 +96,14 @@ def transitions(items: Int[numpy.ndarray, "run recall"]) -> Float[numpy.ndarray,
 def response_curve(
     memory: Memory, n_items: int = 100, n_runs: int = 200, n_recalls: int = 40, seed: int = 0
 ) -> Float[numpy.ndarray, "lag"]:
-    """The CRP of a model, in closed form where there is one, else of simulated recall."""
+    """The lag curve (CRP) of a model: in closed form if there is one, otherwise from simulated recall."""
     if memory.recall == 1 and memory.studied == 0:
         return in_closed_form(memory.encoding)
     return transitions(recalled(memory, n_items, n_runs, n_recalls, numpy.random.default_rng(seed)))
 
 
 def in_closed_form(encoding: float) -> Float[numpy.ndarray, "lag"]:
-    """With β_rec = 1 and γ = 0 context is the last item alone: P(lag d) ∝ (1 − β_enc)^(d−1) for d ≥ 1."""
+    """The curve for β_rec = 1 and γ = 0, when context is the last item alone: P(d) ∝ (1 − β_enc)^(d−1), d ≥ 1."""
     lags = numpy.arange(-LAGS, LAGS + 1)
     weights = numpy.where(lags > 0, (1 - encoding) ** numpy.maximum(lags - 1, 0.0), 0.0)
     return weights / weights.sum()

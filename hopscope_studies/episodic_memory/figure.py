@@ -14,7 +14,7 @@ from hopscope_studies.episodic_memory.fit import NEAR
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Curves of the copying heads, every head's distance, contiguity over training, and without heads."""
+    """Curves of copying heads, every head's distance, contiguity over training, and contiguity without heads."""
     shown = picture(10.0, 7.0)
     curves, distances, training, silenced = shown.subplots(2, 2).flatten()
     heads, answered = table[table.kind == "head"], table[table.kind == "answer"]
@@ -26,7 +26,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def lag_curves(ax: Axes, best: DataFrame) -> None:
-    """Attention by lag."""
+    """Draw attention by lag."""
     lags = range(-LAGS, LAGS + 1)
     for _, row in best.iterrows():
         ax.plot(lags, [row[f"lag_{lag}"] for lag in lags], lw=1.0, color=colour(int(row.heads > 1)))
@@ -34,7 +34,7 @@ def lag_curves(ax: Axes, best: DataFrame) -> None:
 
 
 def scatter(ax: Axes, ends: DataFrame) -> None:
-    """CMR distance over attention at lag +1."""
+    """Draw the CMR distance over the attention at lag +1."""
     for index, (n_heads, part) in enumerate(ends.groupby("heads")):
         ax.plot(part.lag_1, part.distance, "o", ms=4, color=colour(index), label=f"{n_heads:g} head(s) a layer")
     ax.axhline(NEAR, color=GREY, lw=0.8, ls="--")
@@ -43,7 +43,7 @@ def scatter(ax: Axes, ends: DataFrame) -> None:
 
 
 def over_training(ax: Axes, answered: DataFrame) -> None:
-    """Contiguity of every run."""
+    """Draw the contiguity of every run."""
     for _, part in answered.groupby("run"):
         ax.plot(part.step, part.contiguity, lw=1.0, color=colour(int(part.heads.iloc[0] > 1)))
     ax.axhline(1, color=GREY, lw=0.8, ls="--")
@@ -52,7 +52,7 @@ def over_training(ax: Axes, answered: DataFrame) -> None:
 
 
 def by_silenced(ax: Axes, ends: DataFrame, silenced: DataFrame) -> None:
-    """Contiguity of the whole model, without all copying heads, without one of several."""
+    """Draw the contiguity of whole models, without all copying heads, and without one of several."""
     groups = (
         ("whole", ends),
         ("without all\ncopying heads", without(silenced, "all")),

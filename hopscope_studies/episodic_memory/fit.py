@@ -1,10 +1,10 @@
 """The CMR distance: how far a curve over lags is from the nearest curve of a model (Ji-An et al., 2024).
 
 After src/fit_attn_score.py of the authors' code. The minimum is subtracted from a curve of attention and from every
-model's curve, which is then scaled to the same maximum. Their mean squared difference, divided by the variance of the
-attention, is the distance, and the smallest one counts. Any curve with one narrow peak is near some model, also one
-that peaks at lag 0, and so are a few per cent of random curves. So a head counts as *like recall* only if its fitted
-β_rec is also above 0.5, and it attends to what followed its token more than to the token.
+model's curve, which is then scaled to the same maximum. The distance is their mean squared difference divided by the
+variance of the attention; the smallest distance to any model counts. Any curve with one narrow peak is close to some
+model, even one that peaks at lag 0, and so are a few per cent of random curves. So a head counts as *like recall* only
+if its fitted β_rec is also above 0.5, and it attends to what followed its token more than to the token.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ WINDOW = slice(LAGS - FITTED, LAGS + FITTED + 1)
 
 @dataclass(frozen=True)
 class Fit:
-    """The model nearest to a curve.
+    """The recall model nearest to a curve.
 
     Attributes:
         distance: the CMR distance, 0 or more.
-        memory: which model.
+        memory: the nearest model.
         forward: whether the curve is higher at lag +1 than at 0.
     """
 
@@ -50,10 +50,10 @@ class Fit:
 
 
 class Fitter:
-    """All models' curves, to be compared with.
+    """Finds the nearest of all models' curves.
 
     Args:
-        curves: by model, its CRP at lags −8 … 8.
+        curves: each model's lag curve (CRP) at lags −8 … 8.
     """
 
     def __init__(self, curves: Mapping[Memory, Sequence[float]]):
@@ -78,7 +78,7 @@ class Fitter:
         return Fit(float(distances[best]), self.memories[best], bool(curve[FITTED + 1] > curve[FITTED]))
 
     def chance(self, n: int, seed: int = 0) -> dict[str, float]:
-        """Shares (0–1) of n random curves that are near a model, and like recall; lags are uniform, or exponential."""
+        """Shares (0–1) of n random curves that are near a model, and like recall; values are uniform or exponential."""
         random = numpy.random.default_rng(seed)
         shape = (n, 2 * FITTED + 1)
         draws = {"even": random.random(shape), "exponential": random.standard_exponential(shape)}

@@ -26,8 +26,8 @@ class Lists(NamedTuple):
     """Lists shown twice.
 
     Attributes:
-        first: the list, different tokens.
-        order: which place of the list each token of the second pass is from.
+        first: the list, whose tokens differ.
+        order: for each token of the second pass, its position in the list.
     """
 
     first: Int[Tensor, "batch place"]
@@ -35,12 +35,12 @@ class Lists(NamedTuple):
 
     @property
     def inputs(self) -> Int[Tensor, "batch position"]:
-        """Both passes."""
+        """Both passes, one after the other."""
         return torch.cat([self.first, self.first.gather(1, self.order)], 1)
 
 
 def lists(n: int, length: int, d_vocab: int, random: torch.Generator, shuffled: bool = True) -> Lists:
-    """n lists; the second pass in another order, or in the same."""
+    """Draw n lists; the second pass is in another order, or in the same one."""
     first = torch.rand(n, d_vocab, generator=random).argsort(1)[:, :length]
     order = torch.rand(n, length, generator=random).argsort(1) if shuffled else torch.arange(length).expand(n, -1)
     return Lists(first, order)
@@ -49,12 +49,12 @@ def lists(n: int, length: int, d_vocab: int, random: torch.Generator, shuffled: 
 def response_by_lag(
     probabilities: Float[Tensor, "batch place token"], shown: Lists, greatest: int = GREATEST
 ) -> dict[int, float]:
-    """Probability per available token, by lag, as a share of the mean over lags; 1 everywhere if recall is even.
+    """Probability per available token, by lag, relative to the mean over lags; 1 everywhere if recall is even.
 
     Args:
         probabilities: of the next token at every position of the second pass.
         shown: the lists.
-        greatest: of the lags on either side; 0, the token itself, is left out.
+        greatest: the greatest lag on either side; lag 0, the token itself, is left out.
     """
     of_place = probabilities.gather(2, shown.first[:, None].expand(-1, shown.order.shape[1], -1))  # batch place place
     places = torch.arange(shown.first.shape[1])
@@ -66,26 +66,26 @@ def response_by_lag(
 
 @torch.no_grad()
 def answers(model: Transformer, shown: Lists, replace: Replacements | None = None) -> dict[int, float]:
-    """Lag-CRP of a model's answers on lists."""
+    """The lag curve (CRP) of a model's answers on lists."""
     n = shown.first.shape[1]
     probabilities = model(shown.inputs, replace=replace)[:, n:].softmax(-1)
     return response_by_lag(probabilities, shown)
 
 
 def contiguity(curve: dict[int, float]) -> float:
-    """CRP at +1 over the mean at lags 2 to 5 on either side; 1 if recall is even, ∞ where nothing goes so far."""
+    """CRP at +1 over the mean at lags 2 to 5 on either side; 1 for even recall, ∞ if the latter is 0."""
     far = [curve[lag] for lag in curve if 2 <= abs(lag) <= 5]
     return curve[1] * len(far) / sum(far) if sum(far) else math.inf
 
 
 def asymmetry(curve: dict[int, float]) -> float:
-    """CRP at +1 minus that at −1, in units of the mean over lags; 0 if recall is even."""
+    """CRP at +1 minus CRP at −1, in units of the mean over lags; 0 if recall is even."""
     return curve[1] - curve[-1]
 
 
 @torch.no_grad()
 def heads_by_lag(model: Transformer, shown: Lists) -> dict[tuple[int, int], dict[int, float]]:
-    """Every head's lag curve, by layer and head: attention of the second pass to the first, around the same token."""
+    """Every head's lag curve: attention from the second pass to the first, counted from the same token."""
     names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.architecture.n_layers)]
     cache = model(shown.inputs, cache=names)[1]
     n, length = shown.first.shape

@@ -27,7 +27,7 @@ def one_layer(
     lr: float = RATE,
     seed: int = 0,
 ) -> Config:
-    """A training on size² random facts, S = R = size, that ends once 99 % of 1,024 sentences are answered.
+    """The run of a training on size² random facts, S = R = size, that ends once 99 % of 1,024 sentences are right.
 
     There are as many kinds of noise as subjects and relations together.
     """
@@ -65,20 +65,20 @@ class FactCapacity(Search):
 
     @property
     def model(self) -> OneLayerArchitecture:
-        """What holds the facts."""
+        """The architecture of these widths."""
         d_head = max(1, int(self.d * self.alpha / self.n_heads))
         return OneLayerArchitecture(self.d, self.n_heads, d_head, int(self.beta * self.d))
 
     @property
     def n_parameters(self) -> int:
-        """4 H d_h d + 2 m d."""
+        """The number of parameters: 4 H d_h d + 2 m d."""
         return self.model.attention_weights + self.model.mlp_weights
 
     def about(self) -> dict[str, Any]:
         return {"seed": self.seed, "kind": "capacity", "d": self.d, "alpha": self.alpha, "beta": self.beta}
 
     def rows(self, report: Any) -> Iterator[dict[str, Any]]:
-        """The sizes that were tried."""
+        """A row for each size that was tried."""
         tries = {int(size): recall for size, recall in report.items()}
         held = {"steps": self.steps, "parameters": self.n_parameters, "held": capacity(tries) ** 2}
         yield from ({**held, "size": size, "recall": recall} for size, recall in sorted(tries.items()))

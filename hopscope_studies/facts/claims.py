@@ -1,4 +1,4 @@
-"""The claims of `facts`: phases, their control, the sweep and the grid, judged from the table alone."""
+"""The claims of `facts`: phases, their control, capacity searches and the grid of sizes; from the table alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEANS = ["loss", "other_subject", "from_relation"]  # of which claims need the m
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The phases, their control, the sweep, the grid."""
+    """Claims about the phases, their control, the capacity searches and the grid of sizes."""
     even = phases_of(table)
     yield from phase_claims(table, even)
     yield from content_claims(table, even[even["phase"] == "hallucination"])
@@ -32,7 +32,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
-    """A row per run of the linear model and phase: its first and last step, and means of curves within it."""
+    """A row per run of the linear model and phase: first and last step, and the means of curves within it."""
     rows = []
     for run, curve in table[(table.kind == "curve") & (table.facts == facts)].groupby("run"):
         curve = curve.sort_values("step")
@@ -48,24 +48,25 @@ def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
 def left_to_the_subject(start: Series) -> float:
     """The loss of ignoring the subject, in nats: H(a | r), which is ln D if all answers are equally frequent.
 
-    The first loss is this entropy plus the divergence from p(a | r). For drawn facts the entropy is less than ln D.
+    The first loss is this entropy plus the divergence from p(a | r). For randomly drawn facts the entropy is below ln
+    D.
     """
     return min(math.log(start.answers), float(start.loss - start.from_relation))
 
 
 def swept(table: DataFrame) -> DataFrame:
-    """A row per search: that of the smallest size it tried."""
+    """A row per search: that of the smallest size that it tried."""
     return table[table.kind == "capacity"].sort_values("size").drop_duplicates("run").sort_index()
 
 
 def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
-    """Where training starts, which phases it goes through, and where it ends."""
+    """Claims about where training starts, which phases it goes through, and where it ends."""
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     start, end = (curve[curve.step == step] for step in (0, curve.step.max()))
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
     yield Evidence(start, PHASES, source="ln(R D), exact but for the start's 1e-5").claim(
         "starts_at_chance",
-        f"Training starts at a loss of ln(R D) = {chance:.3f}, that of all answers being equally likely.",
+        f"Training starts at a loss of ln(R D) = {chance:.3f}, that of giving all R D answers the same probability.",
         start.loss,
         "loss at step 0",
         within=around(chance, 1e-3),
@@ -84,15 +85,15 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
 
 
 def order_of_phases(found: DataFrame) -> Iterator[Claim]:
-    """That there are three phases, and when one gives way to the next."""
+    """Claims that there are three phases, and when one is followed by the next."""
     firsts, lasts = (found.pivot(index="run", columns="phase", values=end) for end in ("first", "last"))
     ordered = (firsts["nothing known"] < firsts["hallucination"]) & (firsts["hallucination"] < firsts["all known"])
     halves = found[found["phase"] == "hallucination"]
     lasting = halves["last"] - halves["first"]
     yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of a guess's loss").claim(
         "three_phases",
-        "Three phases follow each other in every run: nothing is known; the relation is known and the subject ignored "
-        "(the hallucination phase); all is known.",
+        "In every run three phases follow each other: the model knows nothing; it knows the relation but ignores the "
+        "subject (the hallucination phase); it knows all facts.",
         lasting,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],
@@ -111,11 +112,11 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
 
 
 def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
-    """What the model says in the hallucination phase."""
+    """Claims about the model's answers in the hallucination phase."""
     level = math.log(table.answers.max())
     yield Evidence(middle, PHASES, source="ln D").claim(
         "hallucination_at_ln_d",
-        f"In the hallucination phase the loss is ln D = {level:.3f}.",
+        f"In the hallucination phase the loss is ln D = {level:.3f}, that of a guess among the relation's D answers.",
         middle["loss"],
         "mean loss of the phase",
         within=around(level, 0.1),
@@ -125,8 +126,8 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     later = end.other_subject - end.loss
     yield Evidence(middle, PHASES, source="ours; ln D").claim(
         "subject_is_ignored",
-        "In the hallucination phase the model ignores the subject: with another subject in the sentence the loss is "
-        "the same, and at the end of training it is far higher.",
+        "In the hallucination phase the model ignores the subject: replacing the subject does not change the loss, "
+        "whereas it raises the loss by more than ln D at the end of training.",
         middle["other_subject"] - middle["loss"],
         "mean cost in the phase (nats)",
         within=around(0, 0.1),
@@ -134,7 +135,7 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(middle, PHASES).claim(
         "answers_from_relation",
-        "In the hallucination phase the model gives every answer of the relation its share, p(a | r).",
+        "In the hallucination phase the model gives every answer a its probability given the relation, p(a | r).",
         middle["from_relation"],
         "mean KL(p(a | r) ‖ model) in the phase (nats)",
         number="mean",
@@ -143,18 +144,18 @@ def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
 
 
 def other_facts(table: DataFrame) -> Iterator[Claim]:
-    """The same training with random facts, and with a relation that decides nothing."""
+    """Claims about training on random facts, and on relations that do not restrict the answer."""
     kinds: tuple[tuple[str, str, str, Limit], ...] = (
         (
             "random_facts_too",
             "random",
-            "Facts drawn at random within each relation's answers go through the hallucination phase, too.",
+            "Models also go through a hallucination phase if facts are drawn at random among a relation's answers.",
             {"above": 0},
         ),
         (
             "control_has_no_phase",
             "anywhere",
-            "With facts drawn from all answers, so that p(a | r) says little, no hallucination phase is found.",
+            "If facts are drawn from all answers, so that a relation says little, there is no hallucination phase.",
             {"at_most": 0},
         ),
     )
@@ -172,7 +173,7 @@ def other_facts(table: DataFrame) -> Iterator[Claim]:
 
 
 def capacities(found: DataFrame) -> Iterator[Claim]:
-    """Facts per parameter, each shape in its longest training; and what longer training adds."""
+    """Claims about facts per parameter, for each shape's longest training, and about the effect of longer training."""
     shape = ["d", "alpha", "beta", "seed"]
     yield per_parameter(found[found.steps == found.groupby(shape).steps.transform("max")])
     short, longer = (found[found.steps == end] for end in (found.steps.min(), found.steps.max()))
@@ -183,8 +184,9 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
     gaps = numpy.log(PER_PARAMETER * both.parameters / before)
     yield Evidence(longer, CAPACITY).claim(
         "short_training_is_why",
-        f"Short training keeps capacities below the published line: {found.steps.max() / found.steps.min():.0f} times "
-        "as many steps close at least half of the gap to the line (on a logarithmic scale).",
+        "One layer recalls fewer facts than the published line says because training is short: "
+        f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half of the gap to the line "
+        "(on a logarithmic scale).",
         numpy.log(held / before) / gaps,
         "share of the gap that is closed",
         of="mean",
@@ -193,7 +195,7 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
 
 
 def per_parameter(found: DataFrame) -> Claim:
-    """Facts against parameters, over widths and shapes.
+    """The claim about the number of facts against the number of parameters, over widths and shapes.
 
     A search in which no size passed counts as if its smallest size had passed: without it the mean would be too high.
     """
@@ -203,8 +205,9 @@ def per_parameter(found: DataFrame) -> Claim:
     shares = counted / found.parameters
     return Evidence(found, CAPACITY, source="paper's line; bounds ours").claim(
         "facts_per_parameter",
-        "The number of facts that one layer holds grows as the published line, in proportion to parameters (in "
-        f"{found.held.isna().sum()} of {len(found)} searches no size passed, and the smallest is counted).",
+        "The number of facts that one layer recalls grows in proportion to its parameters, along the published line "
+        f"(in {found.held.isna().sum()} of {len(found)} searches no number of facts tried was recalled, and the "
+        "smallest is counted).",
         shares,
         "number of facts per parameter",
         of="mean",
@@ -214,7 +217,7 @@ def per_parameter(found: DataFrame) -> Claim:
 
 
 def trade_offs(cells: DataFrame) -> Iterator[Claim]:
-    """Which cells of the grid recall their facts, seed by seed; each seed draws facts and weights of its own."""
+    """Claims about which cells of the grid recall their facts; each seed draws its own facts and weights."""
     alone, seeds = cells[cells.d_mlp == 0], cells.seed.nunique()
     enough = bound("the number of seeds", float(seeds), at_least=SEEDS)
     yield Evidence(alone, CAPACITY, source="").claim(
@@ -231,8 +234,8 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     changes = [change for need in needs for change in need.diff().dropna()]
     yield Evidence(cells, CAPACITY, source="").claim(
         "mlp_replaces_heads",
-        "Parameters of the MLP replace parameters of attention: the wider the MLP, the fewer attention needs for the "
-        "same facts.",
+        "Parameters of the MLP can replace parameters of attention: the wider the MLP, the fewer parameters attention "
+        "needs to recall the same facts.",
         [need.iloc[-1] / need.iloc[0] for need in needs],
         "ratio of attention's parameters with the widest MLP to those without",
         n=seeds,
@@ -244,21 +247,21 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
 
 
 def needed(cells: DataFrame, most: float) -> Series:
-    """The fewest parameters of attention that recall all facts, by width of the MLP; `most` where no cell does."""
+    """The fewest attention parameters that recall all facts, by width of the MLP; `most` if no cell does."""
     passed = cells.attention.where(cells.recall >= ENOUGH)
     return passed.groupby(cells.d_mlp).min().fillna(most)
 
 
 def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
-    """The recall that the widest MLP adds to all but the largest attention, with an interval over seeds."""
+    """The claim about the recall that the widest MLP adds if attention is too small, with an interval over seeds."""
     recall = cells.pivot(index=["attention", "seed"], columns="d_mlp", values="recall")
     gains = (recall.iloc[:, -1] - recall.iloc[:, 0]).unstack("seed").dropna()  # attention that every seed has
     each = gains[gains.index < cells.attention.max()].mean()
     margin = student(len(each) - 1) * each.std() / len(each) ** 0.5 if len(each) > 1 else math.nan
     return Evidence(cells, CAPACITY).claim(
         "mlp_adds_recall",
-        "Where attention alone is too small, the widest MLP adds to recall (95 % interval of the mean: "
-        f"{each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
+        "If attention alone is too small to recall all facts, adding the widest MLP raises recall (95 % interval of "
+        f"the mean gain: {each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
         each,
         "recall added",
         n=len(each),

@@ -1,4 +1,4 @@
-"""The figure of `facts`: curves with their phases, the control's, facts over parameters, the grid of heads and MLP."""
+"""The figure of `facts`: curves with their phases, those of the control, facts over parameters, and the grid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PHASE_TINTS = {"nothing known": GREY, "hallucination": "#D55E00", "all known": "
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Curves with their phases, the control's, facts over parameters, and the grid of heads and MLP."""
+    """Curves with their phases, those of the control, facts over parameters, and the grid of heads and MLP."""
     shown = picture(10.0, 7.4)
     even, control, facts, grid = shown.subplots(2, 2).flatten()
     curves(even, table, "even", "Facts of subject and relation, and the phases found")
@@ -35,7 +35,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def curves(ax: Axes, table: DataFrame, facts: str, title: str) -> None:
-    """Losses of the first seed; behind them its phases."""
+    """Draw the losses of the first seed, with its phases in the background."""
     rows = table[(table.kind == "curve") & (table.facts == facts)]
     rows = rows[rows.seed == rows.seed.min()].sort_values("step")
     for index, (name, words) in enumerate(
@@ -58,7 +58,7 @@ def curves(ax: Axes, table: DataFrame, facts: str, title: str) -> None:
 
 
 def held(ax: Axes, table: DataFrame) -> None:
-    """Facts held over parameters, a colour for attention only and one with MLP."""
+    """Draw the number of facts recalled over the number of parameters, with and without an MLP."""
     found = swept(table).dropna(subset="held")
     for index, (with_mlp, words) in enumerate(((False, "attention only"), (True, "attention and MLP"))):
         part = found[(found.beta > 0) == with_mlp]

@@ -1,7 +1,7 @@
-"""Phases of a training, from two curves alone: the loss of the relation's part of the answer, and of the subject's.
+"""Phases of a training, from two loss curves: of the answer's part given by the relation, and by the subject.
 
-Each is divided by the loss of knowing nothing. A part counts as unknown above 0.9 of that, and as known below 0.1
-(ours). A hallucination phase is a stretch in which the relation's part is known and the subject's unknown.
+Each is divided by the loss of a guess. A part counts as unknown above 0.9 of that, and as known below 0.1 (ours). A
+hallucination phase is a stretch in which the relation's part is known and the subject's unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNKNOWN, KNOWN = 0.9, 0.1  # shares of the loss of knowing nothing
 
 
 def stretch(steps: Sequence[float], inside: NDArray[numpy.bool_]) -> tuple[float, float]:
-    """First and last step of the longest run of points that are inside; NaN if none is."""
+    """First and last step of the longest run of points that are inside; NaN if there is none."""
     edges = numpy.flatnonzero(numpy.diff(numpy.concatenate([[False], inside, [False]]).astype(int)))
     runs = edges.reshape(-1, 2)
     if not len(runs):
@@ -33,10 +33,10 @@ def phases(
     """First and last step of every phase; NaN for a phase that does not occur.
 
     Args:
-        steps: of the points of the curves.
-        relation_only: loss of the part of the answer that the relation decides.
-        subject_only: loss of the part that the subject decides.
-        chance: the loss of knowing nothing of each part; ln R and ln D.
+        steps: the steps at which the losses are given.
+        relation_only: loss of the part of the answer that the relation determines.
+        subject_only: loss of the part that the subject determines.
+        chance: the loss of a guess for each part, ln R and ln D.
     """
     relation, subject = relation_only / chance[0], subject_only / chance[1]
     return {

@@ -1,8 +1,9 @@
 """Hand-set weights of a model that knows the right label and follows a false one: the positive control (ours).
 
-The induction circuit of items and labels, and an unembedding that reads the class' own label off the item. The stream
-holds the item from the start, so that every early layer answers by class. The head of layer 1 copies the context's
-label, with twice the logit. Without that head the context has no effect.
+The model is the induction circuit of items and labels, with an unembedding that also reads the class's own label from
+the item. The stream holds the item from the start, so that every early layer answers by class. The head of layer 1
+copies the context's label, whose logit is then twice that of the class's own label. Without that head the context has
+no effect.
 """
 
 from __future__ import annotations

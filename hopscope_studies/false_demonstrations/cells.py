@@ -1,4 +1,4 @@
-"""The study's model and its data: labels that can be known, and labels that must be read; sizes by scale."""
+"""The model and data of `false_demonstrations`: some labels are known, others must be read from the context."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ SIZES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 def cell(seed: int, scale: str) -> Config:
-    """One model."""
+    """The run of one model."""
     task, model, training = SIZES[scale]
     return Config(ItemLabels(**TASK | task), Architecture(**MODEL | model), Training(**TRAINING | training, seed=seed))

@@ -15,7 +15,7 @@ BY_HAND, UNTRAINED = "by hand", "untrained"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the paper: behaviour, layers, heads, late layers; then the controls."""
+    """Claims in the order of the paper: behaviour, layers, heads, late layers; then the controls."""
     rows = table[table.condition == "trained"]
     curves = lens(table, "trained")
     yield from layer_claims(table, rows, curves)
@@ -25,14 +25,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def lens(table: DataFrame, condition: str) -> DataFrame:
-    """Accuracy by run and number of layers read, a column for each kind of context."""
+    """Accuracy by run and number of layers, with a column for each kind of context."""
     found = values(table, condition, "lens")
     shown = found.pivot_table(index=["run", "step"], columns="name", values="value")
     return shown.reindex(columns=["true", *FALSE])
 
 
 def by_run(table: DataFrame, kind: str, name: str, condition: str = "trained") -> Series:
-    """One kind of number, by run."""
+    """The values of one kind and name, by run."""
     return values(table, condition, kind, name).set_index("run").value
 
 
@@ -42,12 +42,12 @@ def ends(curves: DataFrame) -> DataFrame:
 
 
 def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """The gap, the layer at which it begins, and that false contexts are answered better before it."""
+    """Claims about the gap, the layer where it begins, and the accuracy of false contexts before it."""
     final = ends(curves)
     yield Evidence(rows, "section 2").claim(
         "false_demonstrations_mislead",
-        "Shown known classes with permuted labels, the model answers worse than with true ones (paper, GPT-J: accuracy "
-        ".344 instead of .695).",
+        "If the context shows known classes with permuted labels, the model classifies less accurately than with true "
+        "labels (paper, GPT-J: accuracy .344 instead of .695).",
         final.true - final.permuted,
         "accuracy lost",
         above=0.2,
@@ -55,8 +55,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     share = by_run(table, "critical", "layers") / by_run(table, "critical", "depth")
     yield Evidence(rows, "section 3", source="paper").claim(
         "the_gap_comes_late",
-        "The critical layer, after which half of the gap between true and false contexts has appeared, is in the "
-        "second half of the model (the paper reports this of three models).",
+        "The critical layer, after which half of the gap in accuracy between true and false labels has appeared, is in "
+        "the second half of the model (the paper reports this of three models).",
         share,
         "share of the layers",
         at_least=0.5,
@@ -64,8 +64,8 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
     best = curves.permuted.groupby("run").max()
     yield Evidence(rows, "section 3").claim(
         "false_labels_overthink",
-        "With false labels the answer is better after some earlier layer than at the end (paper, GPT-J: .484 after "
-        "layer 16, .344 at the end).",
+        "With false labels, answers decoded after some earlier layer are more accurate than final answers (paper, "
+        "GPT-J: accuracy .484 after layer 16, .344 at the end).",
         best - final.permuted,
         "accuracy lost",
         at_least=0.1,
@@ -73,7 +73,7 @@ def layer_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterat
 
 
 def reduction(table: DataFrame, without: str, kind: str, condition: str = "trained") -> Series:
-    """By how much of itself the gap between true and false contexts shrinks without some heads; NaN without a gap."""
+    """The share by which the gap between true and false contexts shrinks without some heads; NaN if there is no gap."""
     whole, left = (
         by_run(table, name, "true", condition) - by_run(table, name, kind, condition) for name in ("whole", without)
     )
@@ -81,14 +81,14 @@ def reduction(table: DataFrame, without: str, kind: str, condition: str = "train
 
 
 def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
-    """What the false induction heads do, and where they are."""
+    """Claims about what the false induction heads do, and where they are."""
     ours, others = (reduction(table, without, "permuted") for without in ("without heads", "without others"))
     spared = by_run(table, "whole", "true") - by_run(table, "without heads", "true")
     yield Evidence(rows, "section 4", source="paper; others and true accuracy ours").claim(
         "false_induction_heads",
-        "Without the two false induction heads, which attend most to labels of the query's class, the gap shrinks more "
-        "than without two others, and answers with true labels are spared (paper: five heads of GPT-J take 39.0 % of "
-        "the gap away).",
+        "Ablating the two false induction heads, which attend most to labels of the query's class, closes more of the "
+        "gap between true and false labels than ablating two other heads, and spares answers with true labels (paper: "
+        "ablating five heads of GPT-J closes 39.0 % of the gap).",
         ours,
         "share of the gap taken away",
         at_least=0.3898,
@@ -109,8 +109,8 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     parts = {kind: reduction(table, "without heads", kind) for kind in ("half", "random")}
     yield Evidence(rows, "section 4").claim(
         "half_and_random_labels",
-        "The false induction heads, chosen with permuted labels, also carry some of the gap if half of the labels are "
-        "permuted, or if labels are random (paper: 15.1 % and 31.5 % of it).",
+        "Ablating the false induction heads, which are chosen with permuted labels, also closes some of the gap to "
+        "true labels if half of the labels are permuted, or if labels are random (paper: 15.1 % and 31.5 % of it).",
         pandas.concat(list(parts.values())),
         "share of the gap taken away",
         above=0,
@@ -118,7 +118,7 @@ def head_claims(table: DataFrame, rows: DataFrame) -> Iterator[Claim]:
 
 
 def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """Late attention against late MLPs."""
+    """Claims about late attention and late MLPs."""
     final = ends(curves).permuted
     attention, mlps = (by_run(table, f"without late {part}", "permuted") for part in ("attention", "MLPs"))
     yield Evidence(rows, "section 4", source="paper").claim(
@@ -133,11 +133,11 @@ def late_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterato
 
 
 def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iterator[Claim]:
-    """What models know, what attention does, and what contexts do that are not followed."""
+    """Control claims: what models know, what attention does, and contexts that the model does not follow."""
     both = pandas.concat([by_run(table, "accuracy", name) for name in ("IC", "IW")])
     yield Evidence(rows, "control").claim(
         "knows_both",
-        "Control: models answer new classes from the context, and known classes without it.",
+        "Control: models classify new classes from the context, and known classes that the context does not show.",
         both,
         "accuracy",
         above=0.8,
@@ -153,7 +153,8 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     first = curves.groupby("run").first()
     yield Evidence(rows, "control").claim(
         "no_gap_before_attention",
-        "Control: before the first layer there is no gap, because nothing of the context has been seen.",
+        "Control: answers decoded before the first layer are equally accurate with true and with false labels, because "
+        "nothing of the context has been read.",
         first.true - first.permuted,
         "difference of accuracies",
         equals=0,
@@ -161,7 +162,7 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
     absent = by_run(table, "absent", "true") - by_run(table, "absent", "permuted")
     yield Evidence(rows, "control").claim(
         "contexts_of_other_classes",
-        "Control: if the context shows only other classes, false labels do no harm.",
+        "Control: if the context shows only classes other than the query's, false labels do not lower accuracy.",
         absent,
         "accuracy lost",
         below=0.1,
@@ -170,14 +171,14 @@ def control_claims(table: DataFrame, rows: DataFrame, curves: DataFrame) -> Iter
 
 
 def known_claims(table: DataFrame) -> Iterator[Claim]:
-    """The hand-set model, and untrained ones."""
+    """Control claims about the hand-set model and untrained ones."""
     hand = values(table, BY_HAND, "lens")
     answers = lens(table, BY_HAND).permuted
     taken = reduction(table, "without heads", "permuted", BY_HAND)
     yield Evidence(hand, "control").claim(
         "by_hand",
-        "Control: the hand-set model answers false contexts correctly before its last layer and wrongly after it; "
-        "without its induction head it has no gap.",
+        "Control: with false labels, a model with hand-set weights answers correctly before its last layer and wrongly "
+        "after it; without its induction head, false labels do no harm.",
         answers.groupby("run").max() - answers.groupby("run").last(),
         "accuracy lost",
         at_least=0.99,
@@ -186,7 +187,7 @@ def known_claims(table: DataFrame) -> Iterator[Claim]:
     start = ends(lens(table, UNTRAINED))
     yield Evidence(values(table, UNTRAINED, "lens"), "control").claim(
         "untrained",
-        "Control: before training there is next to no gap.",
+        "Control: before training, accuracies with true and with false labels are nearly the same.",
         (start.true - start.permuted).abs(),
         "difference of accuracies",
         below=0.1,

@@ -16,23 +16,23 @@ Labels = Int[Tensor, "batch pair"]
 
 
 def true(task: ItemLabels, labels: Labels, random: torch.Generator) -> Labels:
-    """As the classes have them."""
+    """The classes' own labels."""
     return labels
 
 
 def permuted(task: ItemLabels, labels: Labels, random: torch.Generator) -> Labels:
-    """Every label is the next one, the same permutation in all sequences."""
+    """Every label is replaced by the next one: the same permutation in all sequences."""
     return (labels + 1) % task.n_labels
 
 
 def half(task: ItemLabels, labels: Labels, random: torch.Generator) -> Labels:
-    """Each pair is permuted with probability one half, independently."""
+    """Each label is permuted with probability one half, independently."""
     turned: Bool[Tensor, "batch pair"] = torch.rand(labels.shape, generator=random) < 0.5
     return torch.where(turned, permuted(task, labels, random), labels)
 
 
 def unrelated(task: ItemLabels, labels: Labels, random: torch.Generator) -> Labels:
-    """Every pair has any label."""
+    """Every label is drawn uniformly."""
     return torch.randint(task.n_labels, labels.shape, generator=random)
 
 
@@ -47,7 +47,7 @@ FALSE = ("permuted", "half", "random")
 
 
 def demonstrated(task: ItemLabels, kind: str, n: int, *, absent: bool = False) -> Batch:
-    """The same n sequences for every kind; the right answer is the label that the query's class has.
+    """The same n sequences for every kind of labels; the right answer is the true label of the query's class.
 
     With `absent` the context shows only other classes.
     """

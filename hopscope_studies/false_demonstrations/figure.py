@@ -1,4 +1,4 @@
-"""The figure of `false_demonstrations`: answers by layer, heads, and what is left without them."""
+"""The figure of `false_demonstrations`: answers by layer, heads, and accuracy without parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_layers(ax: Axes, table: DataFrame) -> None:
-    """A faint line per run, and the mean."""
+    """Draw a faint line per run, and the mean."""
     for index, kind in enumerate(KINDS):
         rows = values(table, "trained", "lens", kind)
         for _, run in rows.groupby("run"):
@@ -46,7 +46,7 @@ def draw_layers(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_heads(ax: Axes, table: DataFrame) -> None:
-    """Every head of every run; those that are silenced are filled."""
+    """Draw every head of every run; silenced heads are filled."""
     scored = values(table, "trained", "score")
     chosen = values(table, "trained", "chosen")
     picked = set(zip(chosen.run, chosen.name, strict=True))
@@ -61,7 +61,7 @@ def draw_heads(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_left(ax: Axes, table: DataFrame) -> None:
-    """A row per part that is taken away, a mark per run."""
+    """Draw a row per ablated part, with a mark per run."""
     for index, kind in enumerate(("true", "permuted")):
         for row, (name, _) in enumerate(LEFT):
             found = values(table, "trained", name, kind).value

@@ -146,8 +146,8 @@ def several_layers_rows(run: Run, size: int) -> Iterator[Row]:
 
 
 def course_rows(run: Run) -> Iterator[Row]:
-    """Validation losses over training, beside that of one step of gradient descent on the same sequences."""
-    task, training = run.task, run.config.training
+    """Validation losses over training, beside that of one step of gradient descent on the same sequences in pairs."""
+    task, training = run.task.but(separate=False), run.config.training
     assert isinstance(task, LinearRegression)
     batch = task.sample(training.val_size, generator(training.seed_eval, "validation", 0))
     step = loss(descent(task, 1, looped=False, turning=False), batch)

@@ -1,7 +1,7 @@
-"""Hand-set gates, of which every number is known: a control for the measures of gates (ours).
+"""Hand-set gates with known numbers: a control for the measures of gates (ours).
 
 Layer 0 leaves out head 0 in periodic sequences, and head 1 in text. Its gate reads one feature of the tokens, which is
-1 for tokens of the text and −1 for the others. All else is as initialised.
+1 for tokens of the text and −1 for the others. Other weights are as initialised.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHARP = 1000.0  # of the gate
 
 
 def by_hand(task: TwoKinds, even: bool = False) -> Transformer:
-    """A model of one layer without norms; with `even` gates it is the negative control."""
+    """A model of one layer without norms and with hand-set gates; with `even` gates it is the negative control."""
     shape = Architecture(
         n_layers=1, n_heads=4, d_model=16, mlp=False, layer_norm=False, attention="h_minus_one", init="early_layers"
     )

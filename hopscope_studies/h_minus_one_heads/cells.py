@@ -1,4 +1,4 @@
-"""The models of `h_minus_one_heads`: one shape, four ways to train it, on a finite training set."""
+"""The models of `h_minus_one_heads`: one shape trained in four ways, on a finite training set."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 
 
 def wider(size: dict[str, int]) -> int:
-    """The MLP's hidden width in models without gates, which get the gates' parameters there, rounded up."""
+    """The MLP's hidden width in models without gates; it is larger by the number of gate parameters, rounded up."""
     d, h = size["d_model"], size["n_heads"]
     of_gate = d * HIDDEN + HIDDEN + HIDDEN * h + h
     return 4 * d + -(-of_gate // (2 * d + 1))
 
 
 def cell(trained: str, seed: int, scale: str = "cpu") -> Config:
-    """One model."""
+    """The run of one model."""
     size, sized = SIZES[scale], TRAININGS[scale]
     shape = Architecture(
         **size,
@@ -76,7 +76,7 @@ def cell(trained: str, seed: int, scale: str = "cpu") -> Config:
 
 
 def cells(scale: str) -> Iterator[tuple[str, Config]]:
-    """All models, each with how it is trained."""
+    """All runs, each with the way in which it is trained."""
     for trained in TRAINED:
         for seed in range(SEEDS[scale]):
             yield trained, cell(trained, seed, scale)

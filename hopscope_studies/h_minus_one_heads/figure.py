@@ -1,4 +1,4 @@
-"""The figure of `h_minus_one_heads`: losses over training and in the end, gates by kind, what heads cost."""
+"""The figure of `h_minus_one_heads`: losses over training and at the end, gates by kind, cost of dropping heads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def courses(ax: Axes, curves: DataFrame, best: float) -> None:
-    """A line for each run."""
+    """Draw the losses of each run over training."""
     for way in WAYS:
         run_lines(ax, curves[curves.trained == way], "loss", color=COLOURS[way], label=way, lw=1, alpha=1)
     ax.axhline(best, color=GREY, lw=0.8, ls="--")
@@ -36,7 +36,7 @@ def courses(ax: Axes, curves: DataFrame, best: float) -> None:
 
 
 def endings(ax: Axes, ends: DataFrame) -> None:
-    """Final losses, all, in context and by heart, each run."""
+    """Draw final losses of each run: all, in context and from memory."""
     for x, column in enumerate(("loss", "in_context", "by_heart")):
         for index, way in enumerate(WAYS):
             found = ends[ends.trained == way][column]
@@ -48,7 +48,7 @@ def endings(ax: Axes, ends: DataFrame) -> None:
 
 
 def shares(ax: Axes, gates: DataFrame) -> None:
-    """Mean shares of the experts trained in turn, by layer, head and kind."""
+    """Draw the mean shares of the experts trained in turn, by layer, head and kind."""
     for index, (kind, part) in enumerate(gates.groupby("of")):
         spot = part.layer * (part["head"].max() + 2) + part["head"] + 0.2 * (index - 0.5)
         ax.plot(spot, part.share, "o", ms=4, color=colour(index), label=str(kind))
@@ -62,7 +62,7 @@ def shares(ax: Axes, gates: DataFrame) -> None:
 
 
 def costs(ax: Axes, ends: DataFrame) -> None:
-    """The cost of removing a random head, and of removing the lightest."""
+    """Draw the cost of dropping the lightest head over that of dropping a random head."""
     for way in WAYS:
         part = ends[ends.trained == way]
         if len(part):

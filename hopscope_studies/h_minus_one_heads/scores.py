@@ -1,4 +1,4 @@
-"""What `h_minus_one_heads` measures: how uneven gates are, whether they tell kinds apart, and what heads are worth."""
+"""The measures of `h_minus_one_heads`: how uneven gates are, whether they separate kinds, what heads are worth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def losses(model: Transformer, batch: Batch, replace: Replacements | None = None
 
 @torch.no_grad()
 def gates(model: Transformer, batch: Batch, layer: int) -> Float[Tensor, "batch head"]:
-    """The share of every expert (i is the one without head i), mean over a sequence's positions."""
+    """The share of every expert, averaged over a sequence's positions; expert i leaves out head i."""
     rule, block = model.architecture.rule, model.blocks[layer]
     assert isinstance(rule, HMinusOne)
     stream = model(batch.inputs, cache=[f"blocks.{layer}.hook_resid_pre"])[1][f"blocks.{layer}.hook_resid_pre"]
@@ -39,10 +39,10 @@ def gates(model: Transformer, batch: Batch, layer: int) -> Float[Tensor, "batch 
 
 
 def gate_numbers(model: Transformer, batch: Batch) -> dict[str, float]:
-    """Three numbers, each of the layer in which it is most extreme.
+    """Three numbers, each for the layer in which it is most extreme.
 
-    `entropy` of gates (nats, the lowest). `auc`: how well a gate tells the kind (0.5–1, the highest). `apart`: how far
-    apart the mean gates of the two kinds are (total variation, 0–1, the highest).
+    `entropy` of gates (nats, the lowest). `auc`: how well a gate separates the kinds (0.5–1, the highest). `apart`: how
+    far apart the mean gates of the two kinds are (total variation, 0–1, the highest).
     """
     by_heart = batch.draw["by_heart"][:, 0]
     each = [gates(model, batch, layer) for layer in range(len(model.blocks))]
@@ -54,7 +54,7 @@ def gate_numbers(model: Transformer, batch: Batch) -> dict[str, float]:
 
 
 def area(score: Float[Tensor, "sample"], positive: Bool[Tensor, "sample"]) -> float:
-    """Area under the curve by which a score tells two classes apart, in either direction: 0.5 to 1; ties count half."""
+    """Area under the ROC curve of a score for two classes, in either direction: 0.5 to 1; ties count half."""
     one, other = score[positive], score[~positive]
     above = (one[:, None] > other).double().mean() + (one[:, None] == other).double().mean() / 2
     return max(float(above), 1 - float(above))
@@ -73,7 +73,7 @@ def gate_means(model: Transformer, batch: Batch) -> Iterator[dict[str, Any]]:
 def dropping(model: Transformer, batch: Batch) -> dict[str, float]:
     """The cost in nats of silencing one head: a random one, and the one with the least weight. Means over layers.
 
-    In each sequence the head with the least weight is the one whose expert (without it) has the greatest share.
+    In each sequence the head with the least weight is the one that the expert with the greatest share leaves out.
     """
     whole, random, least = losses(model, batch), [], []
     for layer in range(len(model.blocks)):

@@ -1,4 +1,4 @@
-"""Work without training: measures of hand-set gates, and of even ones."""
+"""Measures of hand-set gates and of even ones, as work without training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope_studies.h_minus_one_heads.tasks.two_kinds import TwoKinds
 
 @dataclass(frozen=True)
 class MadeByHand(Report):
-    """Entropy, area and distance of gates made by hand, and of even ones, and what dropping heads costs."""
+    """Entropy, area and distance of hand-set gates and of even ones, and the cost of dropping heads."""
 
     label, file = "h_minus_one_by_hand", "numbers.json"
 
@@ -24,7 +24,7 @@ class MadeByHand(Report):
         return {"seed": 0, "kind": "by hand"}
 
     def report(self) -> Any:
-        """A row for either kind of gates."""
+        """A row for each kind of gates."""
         task = TwoKinds()
         batch, rows = task.sample(self.sequences, 0), []
         for name, even in (("by hand", False), ("even", True)):

@@ -1,4 +1,4 @@
-"""Hypothesis refinement: rules proposed, tried on examples and proposed again (Qiu et al., 2024, arXiv:2310.08559).
+"""Hypothesis refinement: rules are proposed, tested on examples and refined (Qiu et al., 2024, arXiv:2310.08559).
 
 Found: If each proposal is right with probability p, T rounds of N proposals find a share 1 − (1 − p)^(NT) of the rules,
 within sampling error. If a share e of the examples is spoilt, the right rule fits all eight with probability (1 − e)^8

@@ -1,4 +1,4 @@
-"""Claims on hypothesis refinement: what the loop must find by closed form, noise, and language models beyond chance."""
+"""Claims on hypothesis refinement: the loop's closed form, noise, and language models against chance."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def as_foretold(rows: DataFrame) -> Series:
 
 
 def gap(one: DataFrame, other: DataFrame) -> Series:
-    """By how much each interval of one kind of rows lies above that of another."""
+    """By how much the interval of each row in one table lies above that in another."""
     return Series(series(one, "low").to_numpy() - series(other, "high").to_numpy())
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The loop first, then noise, scripted models, and language models."""
+    """Claims about the loop, noise, scripted models, and language models."""
     yield from about_the_loop(table[table.part == "proposers"])
     yield from about_noise(table[table.part == "proposers"])
     yield from about_scripts(table[table.part == "scripted"])
@@ -34,11 +34,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
-    """What N hypotheses in each of T rounds find."""
+    """Claims about what N hypotheses in each of T rounds find."""
     every = of(rows, "found", labels="every rule")
     yield Evidence(every, "2").claim(
         "every_rule_tried_is_exact",
-        "Eight examples leave only one rule of the grammar: a proposer that tries every rule finds the right one.",
+        "Eight examples leave only one rule possible: a scripted proposer that tries every rule finds the right one.",
         every.value,
         "share of rules that are found",
         at_least=1.0,
@@ -47,8 +47,8 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     grid = grid[grid.labels != "p 0 N 5 T 3"]
     yield Evidence(grid, "2").claim(
         "found_by_closed_form",
-        "A proposer that is right with probability p finds the rule with probability 1 − (1 − p)^(NT), with N "
-        "hypotheses in each of T rounds.",
+        "With N hypotheses in each of T rounds, a scripted proposer that is right with probability p finds the rule "
+        "with probability 1 − (1 − p)^(NT).",
         as_foretold(grid),
         "means within four standard errors of the closed form",
         of="share of",
@@ -57,8 +57,8 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
     low, high = (of(grid, "found", labels=f"p 20 {size}") for size in ("N 1 T 1", "N 5 T 3"))
     yield Evidence(grid, "2").claim(
         "more_hypotheses_find_more",
-        "A proposer that is right with probability 0.2 finds more rules with five hypotheses in each of three "
-        "rounds than with one hypothesis.",
+        "A scripted proposer that is right with probability 0.2 finds more rules with five hypotheses in each of three "
+        "rounds than with a single hypothesis.",
         list(high.value.to_numpy() - low.value.to_numpy()),
         "difference of the shares",
         also=[bound("gap between their intervals", list(gap(high, low)), above=0.0)],
@@ -68,11 +68,11 @@ def about_the_loop(rows: DataFrame) -> Iterator[Claim]:
 
 
 def wrong_rules(wrong: DataFrame) -> Claim:
-    """What a proposer that is never right can still reach."""
+    """The claim about what a proposer that is never right can still reach."""
     return Evidence(wrong, "2").claim(
         "wrong_rules_fall_to_the_best_partial",
-        "A proposer that is never right finds no rule that fits all examples, but its best rule gives some test "
-        "outputs correctly.",
+        "A scripted proposer that is never right finds no rule that fits all examples, but the best of its rules gives "
+        "some test outputs correctly.",
         series(of(wrong, "raw"), "value"),
         "raw accuracy",
         also=[
@@ -85,7 +85,7 @@ def wrong_rules(wrong: DataFrame) -> Claim:
 
 
 def about_noise(rows: DataFrame) -> Iterator[Claim]:
-    """The loop with examples of which some are wrong."""
+    """Claims about the loop with partly corrupted examples."""
     fits = of(rows, "right rule fits")
     yield Evidence(fits, "4").claim(
         "noise_breaks_exact_filtering",
@@ -110,11 +110,11 @@ def about_noise(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_scripts(rows: DataFrame) -> Iterator[Claim]:
-    """Scripted models, whose scores are known beforehand."""
+    """Control claims about scripted models with known scores."""
     oracle = rows[(rows.model == "known:oracle") & (rows.labels != BEYOND)]
     yield Evidence(oracle, "3").claim(
         "whoever_knows_scores_one",
-        "Control: a scripted model that knows the outputs scores 1 in every measure and by every reading.",
+        "Control: a scripted model that knows the outputs scores 1 in every measure, however its answers are read.",
         oracle.value,
         "measure",
         at_least=1.0,
@@ -123,7 +123,7 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
     guesses = guesses[guesses.measure.isin(["raw", "task"])]
     yield Evidence(guesses, "3").claim(
         "guessing_scores_chance",
-        "Control: a scripted model that answers as a random rule of the grammar would scores the mean over all rules.",
+        "Control: a scripted model that answers by a random rule has, on average, the mean score of all rules.",
         as_foretold(guesses),
         "means within four standard errors of the mean over all rules",
         of="share of",
@@ -132,28 +132,28 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_models(rows: DataFrame) -> Iterator[Claim]:
-    """Language models, asked for outputs."""
+    """Claims about language models that are asked for outputs."""
     names = " and ".join(sorted(set(rows.model)))
     lists = of(rows, "raw", labels="true", protocol="greedy_lenient", domain="lists", layout="code")
     yield Evidence(lists, "3").claim(
         "lists_beyond_guessing",
-        f"{names} gives the right output of a list function for a ninth list more often than a random rule of the "
-        "grammar does.",
+        f"After eight examples of a list function, {names} gives the right output for a ninth list more often than a "
+        "random rule of the grammar does.",
         [*(lists.low - lists.chance), *(lists.high - lists.chance)],
         "end of the interval, less the mean over all rules,",
         number=float((lists.value - lists.chance).mean()),
         above=0.0,
         unanimous=True,
     )
-    shuffled = f"{names} {{}} more often with true examples than with the examples' outputs shuffled."
+    shuffled = f"After eight examples, {names} {{}} more often than after the same examples with shuffled outputs."
     some = of(rows, "raw", protocol="greedy_lenient", domain="lists", labels=BEYOND, layout="code")
-    yield tested("lists_beyond_shuffled", shuffled.format("gives the right list"), some, "exercises", "3")
+    yield tested("lists_beyond_shuffled", shuffled.format("gives the right output list"), some, "exercises", "3")
     yield from about_lights(rows, names, shuffled)
     form = of(rows, "valid", labels="true", protocol="greedy_strict", domain="lists")
     code, (plain, how) = form[form.layout == "code"], plainly(form)
     yield Evidence(form, "3").claim(
         "form_of_lists",
-        f"{names} answers with a list and nothing else when it is to complete an equation, and not {how}.",
+        f"Asked to complete an equation, {names} mostly answers with a list alone; asked {how}, it mostly does not.",
         ends(code),
         "end of the interval of the format rate as an equation",
         number=float(code.value.mean()),
@@ -164,11 +164,12 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
 
 
 def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
-    """Which of two states is likelier; `shuffled` is the sentence of a comparison."""
+    """Claims about the likelier of two states; `shuffled` is the sentence of a comparison."""
     lights = of(rows, "choice", labels="true", domain="lights", layout="code")
     yield Evidence(lights, "3").claim(
         "lights_beyond_even",
-        f"{names} finds the light's right state (on or off) the likelier one in more than half of the exercises.",
+        f"After eight examples of which objects switch a light on, {names} gives the light's right state (on or off) "
+        "the higher probability in more than half of the exercises.",
         ends(lights),
         "end of the interval of the share",
         number=float(lights.value.mean()),
@@ -178,7 +179,7 @@ def about_lights(rows: DataFrame, names: str, shuffled: str) -> Iterator[Claim]:
     some = of(rows, "choice", domain="lights", labels=BEYOND, layout="code")
     yield tested(
         "lights_beyond_shuffled",
-        shuffled.format("finds the light's right state the likelier one"),
+        shuffled.format("gives a light's right state (on or off) the higher probability"),
         some,
         "exercises",
         "3",

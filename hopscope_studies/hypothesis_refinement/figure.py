@@ -1,4 +1,4 @@
-"""The figure of the study: what proposers find beside the closed form, noise, and language models beside chance."""
+"""The figure of the study: what proposers find against the closed form, noise, and language models against chance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARKERS = {"lists": "o", "lights": "s"}
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Found rules by NT; found rules by noise; outputs."""
+    """Rules found by NT; rules found by noise; outputs."""
     shown = picture(12.0, 3.7)
     left, middle, right = shown.subplots(1, 3, width_ratios=[1.0, 0.9, 1.2])
     proposers = table[table.part == "proposers"]
@@ -26,7 +26,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_found(ax: Axes, rows: DataFrame) -> None:
-    """By p and the number of hypotheses; lines are the closed form, marks the two domains."""
+    """Draw the rules found by p and by the number of hypotheses; lines are the closed form, marks the two domains."""
     some = rows[(rows.measure == "found") & rows.labels.str.startswith("p ")].copy()
     some[["p", "N", "T"]] = some.labels.str.extract(r"p (\d+) N (\d+) T (\d+)").astype(int)
     some = some[some.p > 0].assign(tried=lambda frame: frame.N * frame["T"])
@@ -49,7 +49,7 @@ def draw_found(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_noise(ax: Axes, rows: DataFrame) -> None:
-    """By the share of spoilt examples."""
+    """Draw the rules found by the share of corrupted examples."""
     some = rows[rows.labels.str.startswith("noise")].copy()
     some["noise"] = some.labels.str.extract(r"(\d+)", expand=False).astype(int) if len(some) else []
     grid = list(range(8, 56))
@@ -68,7 +68,7 @@ def draw_noise(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_outputs(ax: Axes, rows: DataFrame) -> None:
-    """Format rate and accuracy of language models, beside shuffled examples; dashes are chance."""
+    """Draw language models' format rates and accuracies, with shuffled examples as control; dashes are chance."""
     measures = (("greedy_strict", "valid"), ("greedy_lenient", "raw"), ("log_likelihood", "choice"))
     some = rows[rows.labels.isin(["true", "shuffled"])]
     some = some[[pair in measures for pair in zip(some.protocol, some.measure, strict=True)]]

@@ -35,7 +35,7 @@ SURE = (50, 5, 3)  # p, N and T of the proposer that is tried on noise
 
 @dataclass(frozen=True)
 class Proposals(Report):
-    """Scripted proposers at all sizes of the loop and with noise, and a proposer that is always wrong."""
+    """A report on scripted proposers at all sizes of the loop and with noise, and on one that is always wrong."""
 
     label, file = "proposals", REPORT
 
@@ -50,17 +50,17 @@ class Proposals(Report):
         return {"rows": [*self.exact(), *self.grid(), *self.wrong(), *self.noisy()]}
 
     def drawn(self, noise: int = 0) -> tuple[Domain, list[Instance]]:
-        """The domain, and its rules with their examples."""
+        """The domain, and its rules with examples."""
         bench = HypothesisRefinement(self.domain, "rule", noise)
         return bench.world, [bench.instance(self.seed, index) for index in range(self.count)]
 
     def exact(self) -> Iterator[Row]:
-        """A proposer that tries every rule of the grammar."""
+        """Rows on a proposer that tries every rule of the grammar."""
         world, instances = self.drawn()
         yield self.row("every rule", "found", [float(world.consistent(one.shown) == [one.rule]) for one in instances])
 
     def grid(self) -> Iterator[Row]:
-        """Proposers that are right with a given probability, by N and T."""
+        """Rows on proposers that are right with a given probability, by N and T."""
         for percent in RIGHT:
             for hypotheses, rounds in SIZES:
                 name = f"p {percent} N {hypotheses} T {rounds}"
@@ -68,11 +68,11 @@ class Proposals(Report):
                 yield from self.scored(name, self.refined(percent, hypotheses, rounds, 0), chance)
 
     def wrong(self) -> Iterator[Row]:
-        """A proposer that is never right: what the best of its wrong rules is worth."""
+        """Rows on a proposer that is never right: the score of the best of its wrong rules."""
         yield from self.scored("p 0 N 5 T 3", self.refined(0, 5, 3, 0), 0.0)
 
     def noisy(self) -> Iterator[Row]:
-        """With spoilt examples: how often the right rule still fits them all, and how often the best rule is right."""
+        """Rows with corrupted examples: how often the right rule still fits them all, how often the best is right."""
         percent, hypotheses, rounds = SURE
         for noise in NOISES:
             world, instances = self.drawn(noise)
@@ -85,7 +85,7 @@ class Proposals(Report):
             yield self.row(f"noise {noise}", "found by what fits best", [float(x.rule == one.rule) for one, x in pairs])
 
     def refined(self, percent: int, hypotheses: int, rounds: int, noise: int) -> list[Refined]:
-        """The result of a proposer's loop, for every rule."""
+        """The results of a proposer's loop, one for each rule."""
         world, instances = self.drawn(noise)
         about = {"domain": self.domain, "p": percent, "N": hypotheses, "T": rounds, "noise": noise}
         found = []
@@ -95,7 +95,7 @@ class Proposals(Report):
         return found
 
     def scored(self, name: str, found: Sequence[Refined], chance: float) -> Iterator[Row]:
-        """How often the right rule is found, and how well the best rule does on tests and examples."""
+        """Rows on how often the right rule is found, and on the best rule's score on tests and examples."""
         world, instances = self.drawn()
         pairs = list(zip(found, instances, strict=True))
         yield self.row(name, "found", [float(loop.rule == one.rule) for loop, one in pairs], chance)
@@ -105,13 +105,13 @@ class Proposals(Report):
         yield self.row(name, "examples kept", [world.kept(loop.rule, one.seen) / SEEN for loop, one in pairs])
 
     def row(self, name: str, measure: str, values: Sequence[float], closed: float | None = None) -> Row:
-        """A mean with its interval, and its value by closed form, if there is one."""
+        """A mean with its interval and, if there is one, its closed form."""
         return of_values(name, "scripted", measure, values, closed)
 
 
 @dataclass(frozen=True)
 class Asked(Work):
-    """A model asked for a rule's output for a ninth input, after the examples as they are and after shuffled ones."""
+    """A model that is asked for a rule's output for a ninth input, after true and after shuffled examples."""
 
     label, file = "outputs-asked", REPORT
 

@@ -26,8 +26,8 @@ class Refined:
     Attributes:
         rule: the best hypothesis; of equally good ones the first.
         fits: whether it fits every example.
-        rounds: rounds that were needed.
-        proposed: hypotheses that were tried.
+        rounds: the number of rounds that were used.
+        proposed: the number of hypotheses that were tested.
     """
 
     rule: str
@@ -37,14 +37,14 @@ class Refined:
 
 
 def refine(world: Domain, examples: Sequence[Example], propose: Proposer, hypotheses: int, rounds: int) -> Refined:
-    """Propose and try until a hypothesis fits or all rounds are used.
+    """Propose and test hypotheses until one fits or all rounds are used.
 
     Args:
         world: the domain of the rules.
         examples: the shown examples, noisy or not.
         propose: the proposer.
-        hypotheses: per round, N.
-        rounds: at most, T.
+        hypotheses: number of hypotheses per round, N.
+        rounds: the most rounds, T.
     """
     best, kept, tried = "", -1, 0
     for number in range(1, rounds + 1):
@@ -58,7 +58,7 @@ def refine(world: Domain, examples: Sequence[Example], propose: Proposer, hypoth
 
 
 def scripted(world: Domain, right: str, percent: int, draw: Draw) -> Proposer:
-    """A proposer that is right with a probability in percent, each time independently; it ignores feedback."""
+    """A proposer that is right with a probability in percent, independently each time; it ignores feedback."""
     wrong = [rule for rule in world.rules if rule != right]
 
     def one() -> str:
@@ -73,5 +73,5 @@ def found_by_chance(percent: int, hypotheses: int, rounds: int) -> float:
 
 
 def spared(noise: int, examples: int) -> float:
-    """(1 − e)^n: the probability that none of n examples is spoilt, if each is with a probability in percent."""
+    """(1 − e)^n: the probability that none of n examples is corrupted; `noise` is e in percent."""
     return (1 - noise / PERCENT) ** examples

@@ -25,8 +25,7 @@ def about_the_learner(rows: DataFrame) -> Iterator[Claim]:
     whole = rows[(rows.labels == "true") & (rows.measure != "unseen strings")]
     yield Evidence(whole, "3").claim(
         "learner_exact",
-        "A symbolic learner that sees all strings of up to k letters states all rules of a string function, and "
-        "nothing else.",
+        "A symbolic learner that sees a characteristic sample states all rules of a string function, and nothing else.",
         whole.value,
         "recall, precision and compatibility",
         at_least=1.0,
@@ -78,10 +77,12 @@ def about_scripts(rows: DataFrame) -> Iterator[Claim]:
 def about_models(rows: DataFrame) -> Iterator[Claim]:
     """Language models."""
     names = " and ".join(sorted(set(rows.model)))
-    large = of(rows, "compatibility", labels="true", protocol="greedy_lenient", size="(2, 5, 3)")
+    small = rows["size"].str.endswith("(2, 3, 2)")
+    large = of(rows[~small], "compatibility", labels="true", protocol="greedy_lenient")
     yield Evidence(large, "4").claim(
         "compatibility_near_zero",
-        f"{names} hardly ever states three rules that reproduce all examples (paper: Llama-3.1-8B never does).",
+        f"{names} hardly ever states rules that reproduce all examples of the larger functions (paper: Llama-3.1-8B "
+        "never does).",
         large.value,
         "compatibility, by lenient reading,",
         also=[bound("upper end of its interval", large.high, below=ALMOST_NONE)],
@@ -94,19 +95,21 @@ def about_models(rows: DataFrame) -> Iterator[Claim]:
         ("chooses_beyond_shuffled", "more often finds the right one of four sets of rules likeliest",
          "few_shot", "log_likelihood", "choice"),
     ):  # fmt: skip
-        some = of(rows, measure, labels="true beyond shuffled", protocol=protocol, size="(2, 3, 2)")
+        some = of(rows[small], measure, labels="true beyond shuffled", protocol=protocol)
         some = plainly(some)[0] if layout == "plain" else some[some.layout == layout]
         said = f"{names} {sentence} with true examples than with the examples' outputs shuffled."
-        yield tested(id, said, some, "functions", "4")
-    strict = of(rows, "valid", labels="true", protocol="greedy_strict", size="(2, 3, 2)")
+        if len(some):  # what was not asked is not judged
+            yield tested(id, said, some, "functions", "4")
+    strict = of(rows[small], "valid", labels="true", protocol="greedy_strict")
     (plain, how), shown = plainly(strict), strict[strict.layout == "few_shot"]
-    yield Evidence(strict, "4").claim(
-        "form_needs_examples",
-        f"{names} answers in the requested form after two solved functions, and not {how}.",
-        ends(shown),
-        "end of the interval of the format rate after two solved functions",
-        number=float(shown.value.mean()),
-        also=[bound(f"end of that {how}", ends(plain), below=0.5, unanimous=True)],
-        above=0.5,
-        unanimous=True,
-    )
+    if len(plain):
+        yield Evidence(strict, "4").claim(
+            "form_needs_examples",
+            f"{names} answers in the requested form after two solved functions, and not {how}.",
+            ends(shown),
+            "end of the interval of the format rate after two solved functions",
+            number=float(shown.value.mean()),
+            also=[bound(f"end of that {how}", ends(plain), below=0.5, unanimous=True)],
+            above=0.5,
+            unanimous=True,
+        )

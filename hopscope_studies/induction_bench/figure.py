@@ -10,17 +10,22 @@ from hopscope.drawing.curves import points
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
 
 HALF = 0.17  # between bars of one measure
+RULES = {"valid": "has rules", "recall": "recall"}
+CHOICE = {"choice": "likeliest", "prior_corrected_choice": "prior-corrected"}
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """The exact learner; a language model's rules; its choice among four sets of rules."""
+    """The exact learner; a language model's rules; if it was asked to choose, its choice among four sets of rules."""
+    asked = table[(table.part == "language") & (table.protocol != "greedy_strict")]
+    panels = [(RULES, f"{' and '.join(sorted(set(asked.model)))}: rules in the answer")]
+    panels += [(CHOICE, "One set of rules of four, (2, 3, 2)")] if asked.measure.isin(CHOICE).any() else []
     shown = picture(12.0, 3.7)
-    left, middle, right = shown.subplots(1, 3, width_ratios=[1.0, 1.25, 1.0])
+    left, *others = shown.subplots(1, 1 + len(panels))
     draw_learner(left, table[table.part == "learner"])
-    language = table[table.part == "language"]
-    draw_measures(middle, language)
-    draw_choice(right, language)
+    for ax, (names, title) in zip(others, panels, strict=True):
+        draw_measures(ax, asked[asked.measure.isin(names)], names)
+        ax.set_title(title)
     return shown
 
 
@@ -36,35 +41,17 @@ def draw_learner(ax: Axes, rows: DataFrame) -> None:
     ax.legend(loc="lower left")
 
 
-def draw_measures(ax: Axes, rows: DataFrame) -> None:
-    """The lenient reading's measures, by size and layout, beside shuffled examples; dashes are chance."""
-    some = rows[(rows.protocol == "greedy_lenient") & rows.measure.isin(["valid", "recall"])]
-    kinds = list(dict.fromkeys(zip(some["size"], some.layout, some.measure, strict=True)))
-    place = {kind: i for i, kind in enumerate(sorted(kinds, key=lambda kind: (kind[2] != "valid", kind)))}
+def draw_measures(ax: Axes, some: DataFrame, names: dict[str, str]) -> None:
+    """Measures by size and layout, beside those with shuffled examples; dashes are chance."""
+    some = some.assign(kind=some[["size", "layout", "measure"]].apply(tuple, axis=1))
+    kinds = sorted(set(some.kind), key=lambda kind: (list(names).index(kind[2]), kind))
     for labels, ink, shift in (("true", PALETTE[0], -HALF), ("shuffled", PALETTE[1], HALF)):
         part = some[some.labels == labels]
-        keys = zip(part["size"], part.layout, part.measure, strict=True)
-        points(ax, [place[key] + shift for key in keys], part, ink, f"examples {labels}", ms=5)
+        points(ax, [kinds.index(kind) + shift for kind in part.kind], part, ink, f"examples {labels}", ms=5)
     chance = some[(some.labels == "true") & some.chance.notna()]
-    middles = [place[key] for key in zip(chance["size"], chance.layout, chance.measure, strict=True)]
+    middles = [kinds.index(kind) for kind in chance.kind]
     ax.hlines(chance.chance, [x - 0.4 for x in middles], [x + 0.4 for x in middles], color=GREY, ls="--", lw=1)
-    names = {"valid": "has rules", "recall": "recall"}
-    words = [f"{names[measure]}\n{layout.replace('_', ' ')}\n{size}" for size, layout, measure in place]
-    ax.set_xticks(list(place.values()), words, fontsize=7)
-    ax.set(ylim=(-0.02, 1.05), title=f"{' and '.join(sorted(set(rows.model)))}: rules in the answer")
-    ax.legend(loc="upper right")
-
-
-def draw_choice(ax: Axes, rows: DataFrame) -> None:
-    """Which of four rules is likeliest, by layout."""
-    some = rows[rows.measure.isin(["choice", "prior_corrected_choice"]) & (rows.labels != "true beyond shuffled")]
-    kinds = list(dict.fromkeys(zip(some.layout, some.measure, strict=True)))
-    for labels, ink, shift in (("true", PALETTE[0], -HALF), ("shuffled", PALETTE[1], HALF)):
-        part = some[some.labels == labels]
-        keys = zip(part.layout, part.measure, strict=True)
-        points(ax, [kinds.index(key) + shift for key in keys], part, ink, f"examples {labels}", ms=5)
-    ax.axhline(0.25, color=GREY, ls="--", lw=1)
-    told = {"choice": "likeliest", "prior_corrected_choice": "prior-corrected"}
-    ax.set_xticks(range(len(kinds)), [f"{layout.replace('_', ' ')}\n{told[m]}" for layout, m in kinds], fontsize=7.5)
-    ax.set(ylim=(0, 1.05), title="One set of rules of four, (2, 3, 2)")
+    words = [f"{names[measure]}\n{layout.replace('_', ' ')}\n{size}" for size, layout, measure in kinds]
+    ax.set_xticks(range(len(kinds)), words, fontsize=7)
+    ax.set(ylim=(-0.02, 1.05))
     ax.legend(loc="upper right")

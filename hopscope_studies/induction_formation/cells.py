@@ -1,4 +1,4 @@
-"""The study's conditions: one small model, and what is changed in its data or clamped while it is trained."""
+"""The study's conditions: one small model with changes of its data, or with clamps during training."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Condition:
         clamps: clamps during training.
         task: settings of the data.
         steps: training steps at most.
-        whole: whether it is trained to the end, not only until the phase change.
+        whole: whether it is trained to the end rather than until the phase change.
     """
 
     words: str
@@ -61,7 +61,7 @@ class Condition:
 
 
 def clamped(more: str) -> str:
-    """One head of layer 1, and more clamps."""
+    """The clamps that leave one head in layer 1, followed by more clamps."""
     return f"{ONE}; {more}"
 
 
@@ -84,7 +84,7 @@ OVER = 0.15
 
 
 def cell(condition: Condition, seed: int, scale: str) -> Config:
-    """A condition's run."""
+    """The run of a condition."""
     sized = {"quick": TINY, "paper": PAPER}.get(scale, {})
     task = {**TASK, **sized.get("task", {}), **(condition.task or {})}
     stop = {"checkpoints": "200"} if condition.whole else {"checkpoints": str(condition.steps), "stop_below": OVER}
@@ -100,7 +100,7 @@ def cells(named: Mapping[str, Condition], seeds: Iterable[int], scale: str) -> I
 
 
 def best(measures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The best head of each kind, in the layer where it belongs."""
+    """The measures of the best head of each kind, in the layer where this kind occurs."""
     kinds = {"induction": ("induction_strength", "L1"), "previous token": ("previous_token_score", "L0")}
     return {
         name: max(value for head, value in measures[measure].items() if head.startswith(layer))

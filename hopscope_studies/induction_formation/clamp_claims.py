@@ -16,32 +16,32 @@ ORDER = {
     "previous_token_is_faster": (
         "previous",
         "none",
-        "The phase change comes sooner with a head of layer 0 clamped to the token before than without a clamp (paper: "
-        ".17 against .25 to .3 million sequences).",
+        "The phase change comes sooner if a head of layer 0 is clamped to attend to the previous token than without a "
+        "clamp (paper: after .17 against .25 to .3 million sequences).",
     ),
     "perfect_layer_is_faster_still": (
         "perfect",
         "previous",
-        "The phase change comes sooner with a perfect layer 0 than with one head clamped to the token before (paper: "
-        ".06 against .17 million sequences).",
+        "The phase change comes sooner if layer 0 is replaced by its ideal than if one of its heads is clamped to "
+        "attend to the previous token (paper: after .06 against .17 million sequences).",
     ),
     "copying_is_faster_than_layer_0": (
         "copy",
         "perfect",
-        "The phase change comes sooner with copying supplied than with a perfect layer 0 (paper: .03 against .06 "
-        "million sequences).",
+        "The phase change comes sooner if layer 1's copying is given (its attention is taken as the answer) than if "
+        "layer 0 is replaced by its ideal (paper: after .03 against .06 million sequences).",
     ),
     "matching_is_fastest": (
         "match",
         "copy",
-        "The phase change comes sooner with matching supplied than with copying supplied (paper: .02 against .03 "
-        "million sequences).",
+        "The phase change comes sooner if layer 1's matching is given (it attends to the right label) than if its "
+        "copying is given (its attention is taken as the answer; paper: after .02 against .03 million sequences).",
     ),
 }
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The order of speed, pair by pair; layer 0's part; the toy."""
+    """Claims about the order of learning times, about layer 0, and about the toy model."""
     for id, (one, other, sentence) in ORDER.items():
         pairs = table[table.condition == one]  # n: a run and its pair count once
         yield Evidence(pairs, "5", source="paper", among=table).claim(
@@ -57,11 +57,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def first_layer(table: DataFrame) -> Iterator[Claim]:
-    """Without layer 0 there is no phase change; read by patterns alone it is enough."""
+    """Claims that there is no phase change without layer 0, and that its effect on patterns is enough."""
     rows = values(table, "silent", "learnt")
     yield Evidence(rows, "ours", among=table).claim(
         "no_layer_0_no_change",
-        "With layer 0 silenced there is no phase change within the steps of the run.",
+        "If layer 0 is ablated throughout training, there is no phase change within the steps of the run.",
         [math.isfinite(step) for step in learnt(table, "silent").values()],
         "runs that change",
         at_most=0,
@@ -70,7 +70,8 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
     rows = values(table, "patterns", "learnt")
     yield Evidence(rows, "ours", among=table).claim(
         "patterns_are_all_it_is_for",
-        "If only the patterns of layer 1 read layer 0, and its values do not, every run still has its phase change.",
+        "If only the attention patterns of layer 1 depend on layer 0's output, and its values do not, every run still "
+        "has its phase change.",
         [math.isfinite(step) for step in learnt(table, "patterns").values()],
         "runs that change",
         at_least=1,
@@ -79,13 +80,13 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def toy(table: DataFrame) -> Iterator[Claim]:
-    """The more vectors are clamped, the sooner the product is learnt; with two clamped, as the closed form says."""
+    """Claims that the product is learnt sooner the more vectors are clamped; for two, by the closed form."""
     rows = values(table, "toy", "toy")
     medians = [middle(rows[rows.name == name].value) for name in ("none", "c", "bc")]
     yield Evidence(rows, "5", source="paper", among=table).claim(
         "toy_order",
-        "In the toy model, a product of three vectors, the loss is halved sooner the more vectors are clamped at their "
-        "targets.",
+        "In a toy model, a product of three vectors, the more are clamped at their targets, the sooner the loss "
+        "halves.",
         [later / sooner for sooner, later in itertools.pairwise(medians)],
         "median over the median with one less",
         below=1,
@@ -94,8 +95,8 @@ def toy(table: DataFrame) -> Iterator[Claim]:
     closed = values(table, "toy", "closed").set_index("run").value
     yield Evidence(rows, "ours", among=table).claim(
         "toy_closed_form",
-        "In the toy model with two of three vectors clamped, the number of steps until the loss is halved equals the "
-        "closed form.",
+        "In a toy model, a product of three vectors of which two are clamped at their targets, the number of steps "
+        "until the loss is halved equals the closed form.",
         (both - closed).abs(),
         "difference in steps",
         at_most=0,

@@ -19,7 +19,7 @@ CHOSEN = 0.4 * math.log(2)  # the loss by which a phase change is timed (section
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Loss and best heads over training, times by data; heads alone, pairs against sums, accuracy without parts."""
+    """Losses and best heads over training, times by data; single heads, pairs against sums, accuracy without parts."""
     shown = picture(11.5, 6.4)
     losses, best, data, alone, pairs, parts = shown.subplots(2, 3).flatten().tolist()
     draw_losses(losses, table, list(FREE))
@@ -34,7 +34,7 @@ def figure(table: DataFrame) -> Figure:
 
 @styled
 def clamps_figure(table: DataFrame) -> Figure:
-    """Losses under each clamp, when the phase change was, and the toy."""
+    """Losses under each clamp, the steps of the phase change, and the toy model."""
     shown = picture(11.5, 3.6)
     losses, times, toy = shown.subplots(1, 3, width_ratios=[1.2, 1.1, 0.95])
     draw_losses(losses, table, list(CLAMPS))
@@ -50,7 +50,7 @@ def clamps_figure(table: DataFrame) -> Figure:
 
 
 def draw_losses(ax: Axes, table: DataFrame, names: list[str]) -> None:
-    """A faint line per run, the median over seeds, and what guessing costs."""
+    """Draw a faint line per run, the median over seeds, and the loss of guessing."""
     for index, name in enumerate(names):
         rows = values(table, name, "loss", "validation")
         run_lines(ax, rows, color=colour(index), label="_", lw=0.5, alpha=0.35)
@@ -68,7 +68,7 @@ def draw_losses(ax: Axes, table: DataFrame, names: list[str]) -> None:
 
 
 def draw_best(ax: Axes, table: DataFrame) -> None:
-    """The best head of each kind over training, of free runs."""
+    """Draw the best head of each kind over training, for free runs."""
     for index, name in enumerate(("induction", "previous token")):
         rows = values(table, "free", "seen", name)
         run_lines(ax, rows, color=colour(3 + index), label=f"best {name}", lw=0.8, alpha=0.6)
@@ -79,7 +79,7 @@ def draw_best(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_times(ax: Axes, table: DataFrame, named: dict[str, str]) -> None:
-    """A row per condition, a mark per seed; hollow ones did not change while they were watched."""
+    """Draw a row per condition and a mark per seed; hollow marks are runs without a phase change."""
     names = [name for name in named if learnt(table, name)]
     for row, name in enumerate(names):
         rows = values(table, name, "learnt")
@@ -94,7 +94,7 @@ def draw_times(ax: Axes, table: DataFrame, named: dict[str, str]) -> None:
 
 
 def draw_alone(ax: Axes, table: DataFrame) -> None:
-    """Each head's strength and how often it is right alone."""
+    """Draw each head's strength, and how often it is right alone."""
     rows = [values(table, "free", kind).set_index(["run", "name"]).value for kind in ("strength", "alone")]
     both = DataFrame(dict(zip(("strength", "alone"), rows, strict=True))).reset_index() if len(rows[0]) else DataFrame()
     for index, (_, part) in enumerate(both.groupby("run")) if len(both) else ():
@@ -106,7 +106,7 @@ def draw_alone(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_pairs(ax: Axes, table: DataFrame) -> None:
-    """What two heads do against the sum of what each does."""
+    """Plot the joint margin of each pair of heads against the sum of their single margins, all relative to no head."""
     for index, (_, part) in enumerate(values(table, "free", "margin").groupby("run")):
         margin = part.set_index("name").value
         gains = margin - margin["none"]
@@ -119,7 +119,7 @@ def draw_pairs(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_parts(ax: Axes, table: DataFrame) -> None:
-    """Accuracy of the whole, and without parts of it."""
+    """Draw the accuracy of the whole model, and without parts of it."""
     rows = values(table, "free", "accuracy")
     names = list(dict.fromkeys(rows.name))
     for row, name in enumerate(names):
@@ -133,7 +133,7 @@ def draw_parts(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_toy(ax: Axes, table: DataFrame) -> None:
-    """Steps until the loss is halved, by what is clamped."""
+    """Draw the steps until the loss is halved, by which vectors are clamped."""
     names = ("none", "c", "bc")
     rows = values(table, "toy", "toy")
     for place, name in enumerate(names):

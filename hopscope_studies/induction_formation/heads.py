@@ -27,7 +27,7 @@ Found = Iterator[tuple[str, str, float]]
 
 @torch.no_grad()
 def judged(model: Model, task: ItemLabels) -> Found:
-    """Everything below, on fresh sequences."""
+    """All measurements of this file, on fresh sequences."""
     batch = task.sample(SIZE, generator(0, "heads"))
     yield from wholes(model, batch)
     if task.withheld:
@@ -38,7 +38,7 @@ def judged(model: Model, task: ItemLabels) -> Found:
 
 
 def wholes(model: Model, batch: Batch) -> Found:
-    """The whole model, with layer 0 read by patterns alone, without layer 0, and with patterns of other sequences."""
+    """Accuracy of the whole model, with layer 0 only in patterns, without layer 0, and with patterns of others."""
     task = batch.task
     yield "accuracy", "whole", accuracy(model, batch)
     yield "loss", "whole", float(task.loss(answers((), model, batch), batch.targets))
@@ -51,7 +51,7 @@ def wholes(model: Model, batch: Batch) -> Found:
 
 
 def several(model: Model, batch: Batch, heads: Iterable[int]) -> Found:
-    """Heads of layer 1 alone and in pairs: how often they are right, and by what margin."""
+    """Margins and accuracies of single heads and pairs of heads of layer 1, with all other heads silenced."""
     every = set(heads)
     for count in (0, 1, 2):
         for some in itertools.combinations(sorted(every), count):
@@ -64,7 +64,7 @@ def several(model: Model, batch: Batch, heads: Iterable[int]) -> Found:
 
 
 def clamp(layer: int, kind: str, head: int | None = None) -> list[Clamp]:
-    """One clamp of a head or a layer, from the start."""
+    """A clamp of a head or a layer from the start of training."""
     part = Part(layer) if head is None else Part(layer, head)
     return [Clamp.parse(f"{part} {kind}@0")]
 
@@ -75,7 +75,7 @@ def accuracy(model: Model, batch: Batch, clamps: Iterable[Clamp] = ()) -> float:
 
 
 def withheld(task: ItemLabels) -> Batch:
-    """Sequences whose labels never stood together in training."""
+    """Sequences whose labels never occurred together in training."""
     return task.but(sets="withheld").sample(SIZE, generator(0, "withheld heads"))
 
 

@@ -34,7 +34,7 @@ def at_k(table: DataFrame, curriculum: str) -> DataFrame:
 
 
 def waits(rows: DataFrame) -> Series:
-    """Steps from learning one number of hops to learning the next, in all runs whose order is free."""
+    """Steps from learning one number of hops to learning the next, in all runs whose curriculum does not force it."""
     free = rows[rows.curriculum.isin(FREE)].sort_values("k")
     return Series(lags(run.learnt for _, run in free.groupby("run")), dtype=float)
 
@@ -55,7 +55,7 @@ def over_runs(
 
 
 def alone(rows: DataFrame, sentence: str) -> Claim:
-    """The claim that three hops or more are not learnt from them alone; the sentence has a place for their numbers."""
+    """The claim that three or more hops are not learnt alone; the sentence has a placeholder for their numbers."""
     hard = rows[rows.task_k >= 3]
     return over_runs(
         "k_hops_alone_stay_at_chance",
@@ -68,7 +68,7 @@ def alone(rows: DataFrame, sentence: str) -> Claim:
 
 
 def in_order(rows: DataFrame, sentence: str, source: str = "ours") -> Claim:
-    """The claim that hops are learnt in order where the curriculum does not force it; the sentence counts pairs."""
+    """The claim that hops are learnt in order if the curriculum does not force it; the sentence counts pairs."""
     between = waits(rows)
     return over_runs(
         "hops_in_order",

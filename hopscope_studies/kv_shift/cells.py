@@ -47,31 +47,31 @@ LATE = {("kv drawn", 1): 600, ("plain", 1): 300, ("plain", 2): 300}
 
 
 def shaped(attention: str, scale: str, **more: Any) -> Architecture:
-    """Rotary positions and no MLP, unless `more` says otherwise."""
+    """An architecture without MLP and with rotary positions, unless `more` changes this."""
     base: dict[str, Any] = {"mlp": False, "positions": "rotary", "init": "early_layers"}
     return Architecture(**base | more, d_model=WIDTHS[scale], attention=ATTENTION[attention])
 
 
 def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """Attention only, one head a layer, rotary positions, on periodic sequences."""
+    """A run on periodic sequences: attention only, one head per layer, rotary positions."""
     late = LATE.get((attention, n_layers)) if scale == "cpu" else None
     how = training("induction", seed, scale, **({"steps": late} if late else {}))
     return Config(LastSuccessor(**INDUCTION[scale]), shaped(attention, scale, n_layers=n_layers), how)
 
 
 def n_gram(attention: str, seed: int, scale: str = "cpu") -> Config:
-    """One layer with an MLP, on text of a fixed 3-gram model."""
+    """A run on text of a fixed 3-gram model: one layer with an MLP."""
     return Config(FixedNGram(), shaped(attention, scale, n_layers=1, mlp=True), training("n-gram", seed, scale))
 
 
 def letters(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """Two heads a layer, no MLP, rotary positions, on k-hop induction."""
+    """A run on k-hop induction: two heads per layer, no MLP, rotary positions."""
     shape = shaped(attention, scale, n_layers=n_layers, n_heads=2)
     return Config(HopK(**LETTERS[scale]), shape, training("letters", seed, scale))
 
 
 def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """Two heads a layer, no MLP, on retrieval, deepest facts first; plain models have a prior for the token before."""
+    """A run on retrieval, deepest facts first: two heads per layer, no MLP; plain models have the prior."""
     task = Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0)
     positions = PRIOR if attention == "plain" else None
     shape = shaped(attention, scale, n_layers=n_layers, n_heads=2, positions=positions)
@@ -79,7 +79,7 @@ def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Conf
 
 
 def training(part: str, seed: int, scale: str, **more: Any) -> Training:
-    """AdamW; the first and the last weights are kept."""
+    """Training settings with AdamW; only the first and the last weights are kept."""
     sized = TRAININGS[scale] | (PARTS[part] if scale == "cpu" else {}) | more
     return Training(**sized, checkpoints=str(sized["steps"]), weight_decay=WEIGHT_DECAY, seed=seed)
 
@@ -94,7 +94,7 @@ CELLS: dict[str, dict[tuple[str, int], int]] = {
 
 
 def cells(scale: str) -> Iterator[tuple[tuple[str, str, int], Config]]:
-    """All models, each after its part, attention and layers; at `quick` two cells of each part, with one seed."""
+    """All runs, each with its part, attention and layers; at `quick` two cells of each part, with one seed."""
     for part, shapes in CELLS.items():
         for (attention, n_layers), seeds in list(shapes.items())[: 2 if scale == "quick" else None]:
             for seed in range(1 if scale == "quick" else seeds):
@@ -102,7 +102,7 @@ def cells(scale: str) -> Iterator[tuple[tuple[str, str, int], Config]]:
 
 
 def cell(part: str, attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """One model."""
+    """The run of one cell."""
     if part == "n-gram":
         return n_gram(attention, seed, scale)
     return {"induction": induction, "letters": letters, "chains": chains}[part](attention, n_layers, seed, scale)

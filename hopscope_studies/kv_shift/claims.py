@@ -14,7 +14,7 @@ GAIN = 0.02  # nats of the same loss that do not count (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Induction, the blends, n-grams, depth, control."""
+    """Claims about induction, the blends, n-grams, depth, and a control."""
     ends = table[table.kind == "end"]
     induction = ends[ends.part == "induction"]
     yield from one_layer_claims(induction)
@@ -24,7 +24,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     hops = table[table.kind == "hop"]
     yield from depth_claims(hops[(hops.part == "letters") & (hops.k > 0)], "letters", "k-hop induction")
     yield from depth_claims(
-        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention with a prior)"
+        hops[hops.part == "chains"], "chains", "the retrieval problem (plain attention has a previous-token prior)"
     )
     yield Evidence(induction, "control").claim(
         "untrained_knows_nothing",
@@ -36,12 +36,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of(ends: DataFrame, attention: str, layers: int) -> DataFrame:
-    """The runs of a cell."""
+    """The rows of a cell's runs."""
     return ends[(ends.attention == attention) & (ends.layers == layers)]
 
 
 def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
-    """One layer against one plain layer, and against two."""
+    """Claims about one layer against one plain layer, and against two."""
     one, alone, two = of(ends, "kv", 1), of(ends, "plain", 1), of(ends, "plain", 2)
     yield Evidence(one, "section 3.2", among=ends).claim(
         "one_layer_is_an_induction_head",
@@ -69,12 +69,13 @@ def one_layer_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def blend_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What blends are learnt, what they do, and from which starts."""
+    """Claims about which blends are learnt, what they do, and from which initial values."""
     one, drawn = of(ends, "kv", 1), of(ends, "kv drawn", 1)
     yield Evidence(one, "section 3.1, theorem 2", among=ends).claim(
         "blends_are_the_construction",
-        "One layer of KV shifting attention learns induction by the paper's construction: keys come from the token "
-        "before, and values from the token itself.",
+        "One layer of KV shifting attention, which blends each token's keys and values with those of the previous "
+        "token, learns induction by the paper's construction: keys mostly from the previous token, values mostly from "
+        "the token itself.",
         one.keys_before,
         "part of keys that is the token before",
         above=0.8,
@@ -82,8 +83,7 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(one, "control", among=ends).claim(
         "keys_unshifted_it_guesses",
-        "Control: a one-layer model of KV shifting attention that solves induction only guesses if its keys and values "
-        "are unshifted.",
+        "Control: a one-layer model of KV shifting attention that solves induction only guesses without the shift.",
         one.unshifted,
         "accuracy unshifted",
         below=0.5,
@@ -91,8 +91,8 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(drawn, "section 2.2 (drawn)", among=ends).claim(
         "a_drawn_start_does_as_well",
-        "From randomly drawn blends, KV shifting attention learns induction in every run, and as fast as from blends "
-        "of one half.",
+        "If the initial blends of keys and values are drawn at random, KV shifting attention learns induction in every "
+        "run, and as fast as from blends of one half.",
         float(drawn.learnt.median() / one.learnt.median()) if len(one) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.5),
@@ -101,12 +101,12 @@ def blend_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def steps(ends: DataFrame) -> Series:
-    """By seed, when induction was learnt; ∞ if never."""
+    """By seed, the step at which induction was learnt; ∞ if never."""
     return ends.set_index("seed").learnt.fillna(math.inf).sort_index()
 
 
 def n_gram_claim(ends: DataFrame) -> Claim:
-    """The negative control."""
+    """The negative control: no gain on n-grams."""
     one, plain = of(ends, "kv", 1), of(ends, "plain", 1)
     gain = plain.set_index("seed").loss - one.set_index("seed").loss
     return Evidence(one, "section 3.3", among=ends).claim(
@@ -120,12 +120,12 @@ def n_gram_claim(ends: DataFrame) -> Claim:
 
 
 def theory_claim(rows: DataFrame) -> Claim:
-    """The formula for the minimum depth, against two exact computations."""
+    """The claim that the formula for the minimum depth agrees with two exact computations."""
     apart = (rows.formula - rows.everyone).abs() + (rows.formula - rows.search.fillna(rows.formula)).abs()
     return Evidence(rows, "ours", source="exact").claim(
         "least_depths_are_exact",
-        "The formula for KV shifting attention's minimum depth agrees with two exact computations: one lets every "
-        "token attend to every other, and one tries every schedule of one head.",
+        "The formula for the fewest layers that KV shifting attention needs agrees with two exact computations: one "
+        "without a causal mask, and one over all schedules of one head per layer.",
         apart,
         "difference in layers",
         equals=0,
@@ -133,7 +133,7 @@ def theory_claim(rows: DataFrame) -> Claim:
 
 
 def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
-    """L layers learn 2^L − 1 hops and no more; plain attention needs one layer more."""
+    """Claims that L layers learn 2^L − 1 hops and no more, and that plain attention needs one layer more."""
     shares = hops.assign(
         share=hops.loss / hops.chance, within=[most(*row) for row in hops[["attention", "layers"]].values]
     )
@@ -141,15 +141,15 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
     kv = reached[reached.attention == "kv"]
     yield Evidence(kv, "ours, after appendix H", source="the paper of the problem", among=hops).claim(
         f"{name}_reach_the_least_depth",
-        f"On {task}, models of KV shifting attention learn every hop within their depth: one hop with one layer, and "
-        "three with two.",
+        f"On {task}, models of KV shifting attention learn every hop that theory allows them: one hop with one layer, "
+        "and three hops with two.",
         kv.share,
         "final loss as a share of a guess's",
         below=LEARNT,
     )
     yield Evidence(beyond, "ours", source="the paper of the problem", among=hops).claim(
         f"{name}_go_no_further",
-        f"On {task}, no model learns a hop beyond its depth, with KV shifting attention or with plain attention.",
+        f"On {task}, no model, with the shift or without, learns a hop that in theory needs more layers.",
         beyond.share,
         "final loss as a share of a guess's",
         above=LEARNT,
@@ -157,5 +157,5 @@ def depth_claims(hops: DataFrame, name: str, task: str) -> Iterator[Claim]:
 
 
 def most(attention: str, layers: int) -> int:
-    """Hops within the exact least depth: 2^L − 1, of plain models 2^(L−1) − 1."""
+    """The number of hops within exact reach: 2^L − 1, or 2^(L−1) − 1 for plain attention."""
     return int(2 ** (layers - (attention == "plain")) - 1)

@@ -38,7 +38,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def courses(ax: Axes, curves: DataFrame, value: str, title: str, label: str) -> None:
-    """A line for each run."""
+    """Draw a line for each run."""
     for cell, part in curves.groupby(["attention", "layers"]):
         run_lines(ax, part, value, color=colour(COLOURS[cell]), label=LABELS[cell], lw=1, alpha=1)
     ax.set(xlabel="steps", ylabel=label, title=title)
@@ -46,7 +46,7 @@ def courses(ax: Axes, curves: DataFrame, value: str, title: str, label: str) -> 
 
 
 def scalars(ax: Axes, ends: DataFrame) -> None:
-    """Blends of keys and of values at the end: weight of this token against that of the token before."""
+    """Draw the final blends of keys and values: the weight of this token against that of the previous one."""
     for (attention, layers), part in ends[ends.a.notna()].groupby(["attention", "layers"]):
         drawn = colour(COLOURS[attention, layers])
         ax.plot(part.a, part.a_before, "o", color=drawn, label=f"keys, {LABELS[attention, layers]}")
@@ -58,7 +58,7 @@ def scalars(ax: Axes, ends: DataFrame) -> None:
 
 
 def by_hop(ax: Axes, hops: DataFrame, title: str) -> None:
-    """Final loss of each hop as a share of a guess's, by cell."""
+    """Draw the final loss of each hop by cell, divided by a guess's loss."""
     for cell, part in hops.groupby(["attention", "layers"]):
         share = (part.loss / part.chance).groupby(part.k)
         ax.plot(part.k, part.loss / part.chance, "o", ms=3, color=colour(COLOURS[cell]))
@@ -70,7 +70,7 @@ def by_hop(ax: Axes, hops: DataFrame, title: str) -> None:
 
 
 def depths(ax: Axes, rows: DataFrame) -> None:
-    """The exact minimum depths."""
+    """Draw the exact minimum depths."""
     for index, (mask, part) in enumerate(rows.groupby("mask")):
         words = "causal" if mask == "causal" else "no mask"
         ax.step(part.hops, part.formula, where="mid", color=colour(index), label=f"KV shift, {words}")

@@ -1,4 +1,4 @@
-"""What `kv_shift` measures of a model: its blends, and its accuracy with the learnt or with other blends."""
+"""The measures of `kv_shift`: a model's blends, and its accuracy with learnt or other blends."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def mixes(model: Transformer) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 def blends(model: Transformer) -> dict[str, float]:
     """The first head's blends: a and a' of keys, b and b' of values.
 
-    `keys_before` is the part of keys that is the token before, `values_here` the part of values that is the token
-    itself (0–1, by absolute values).
+    `keys_before` is the previous token's share of keys, and `values_here` the token's own share of values (0–1, by
+    absolute weights).
     """
     keys, values = next(mixes(model))
     (a, before), (here, b_before) = keys[0].tolist(), values[0].tolist()
@@ -47,7 +47,7 @@ def blends(model: Transformer) -> dict[str, float]:
 
 @torch.no_grad()
 def with_blends(model: Transformer, batch: Batch, keys: tuple[float, float], values: tuple[float, float]) -> float:
-    """Accuracy with every head's blends in these proportions, their sums kept; the learnt blends are then restored."""
+    """Accuracy with every head's blends in these proportions but with their learnt sums; blends are then restored."""
     kept = [(own.clone(), others.clone()) for own, others in mixes(model)]
     for (own, others), (was_own, was_others) in zip(mixes(model), kept, strict=True):
         own.copy_(was_own.sum(1, keepdim=True) * torch.tensor([keys]))

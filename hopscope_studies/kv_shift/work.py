@@ -1,4 +1,4 @@
-"""Work without training: exact minimum depths with shifted keys and values, computed in three ways and on sheets."""
+"""Work without training: exact minimum depths with shifted keys and values, computed in three ways, and sheets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CROWDS = (2, 4, 8)  # chains of a sheet
 
 @dataclass(frozen=True)
 class LeastDepths(Report):
-    """Minimum depths by formula, by letting all positions attend to all, and by a search of one head's schedules."""
+    """A report on minimum depths: by formula, with attention from all positions to all, and by a complete search."""
 
     label, file = "kv_shift_depths", "numbers.json"
 
@@ -32,11 +32,11 @@ class LeastDepths(Report):
         return {"seed": 0, "part": "theory", "attention": "kv", "layers": 0}
 
     def report(self) -> Any:
-        """Rows of chains, then of sheets."""
+        """Rows on chains, then on sheets."""
         return [*self.depths(), *self.on_sheets()]
 
     def depths(self) -> Iterator[dict[str, Any]]:
-        """Rows by mask, order and hops; `search` is left out where no schedule was searched."""
+        """Rows by mask, order and hops; `search` is missing if schedules were not searched."""
         for mask, order, n in itertools.product(MASKS, ORDERS, range(1, self.deepest + 1)):
             chain = chain_of(n, mask, order)
             found = {"mask": mask, "order": order, "hops": n, "formula": closed_form(n, mask)}

@@ -1,4 +1,4 @@
-"""The claims of `language_learning`: the paper's sentences and ours, judged from the table alone."""
+"""The claims of `language_learning`, about the paper's statements and our own, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NGRAM, PLAIN, LINEAR = "n-gram heads", "softmax", "linear"
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """In the order of the study's page."""
+    """All claims, in the order of the study's page."""
     told = Quantities(table, PAPER)
     yield from about_heads(told)
     yield from about_recurrence(told)
@@ -22,7 +22,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(told: Quantities) -> Iterator[Claim]:
-    """N-gram heads, plain attention, and the table of 3-grams."""
+    """Claims about n-gram heads, plain attention, and the 3-gram model."""
     ngram, plain, three = (
         told.of(NGRAM, "distance"),
         told.of(PLAIN, "distance"),
@@ -30,8 +30,8 @@ def about_heads(told: Quantities) -> Iterator[Claim]:
     )
     yield told.claim(
         "n_gram_heads_help",
-        "After as many steps, two layers with three n-gram heads come nearer to the automaton's language than two "
-        "layers with softmax heads alone (paper: n-gram heads close the gap to the n-gram predictors).",
+        "After as many steps, a two-layer model with three n-gram heads comes nearer to the automaton's next-symbol "
+        "distribution than one with softmax heads alone (paper: n-gram heads close the gap to n-gram predictors).",
         (plain - ngram).dropna(),
         "softmax's distance less that with n-gram heads",
         (NGRAM, PLAIN),
@@ -40,7 +40,8 @@ def about_heads(told: Quantities) -> Iterator[Claim]:
     )
     yield told.claim(
         "as_good_as_the_table",
-        "A model with three n-gram heads comes as near to the automaton's language as the in-context 3-gram model.",
+        "A model with three n-gram heads comes as near to the automaton's next-symbol distribution as a 3-gram model "
+        "counted in the context.",
         ngram - three,
         "the model's distance less the 3-gram model's",
         (NGRAM,),
@@ -49,8 +50,8 @@ def about_heads(told: Quantities) -> Iterator[Claim]:
     )
     yield told.claim(
         "attention_alone_is_below",
-        "After as many steps, a model with softmax attention alone names legal symbols less often than the in-context "
-        "3-gram model.",
+        "A model with softmax attention alone predicts a symbol that the automaton allows less often than a 3-gram "
+        "model counted in the context.",
         legal(told, PLAIN),
         "legal symbols less the 3-gram's",
         (PLAIN,),
@@ -64,12 +65,12 @@ def legal(told: Quantities, kind: str) -> Series:
 
 
 def about_recurrence(told: Quantities) -> Iterator[Claim]:
-    """Linear attention, which is a recurrent model."""
+    """The claim about linear attention, which is a recurrent model."""
     plain, linear = told.of(PLAIN, "distance"), told.of(LINEAR, "distance")
     yield told.claim(
         "recurrence_is_below_attention",
-        "A model with linear attention, a recurrence, stays farther from the automaton's language than one with "
-        "softmax attention (paper: attention is ahead of recurrent and state-space models).",
+        "A model with linear attention, a recurrence, stays farther from the automaton's next-symbol distribution than "
+        "one with softmax attention (paper: attention is ahead of recurrent and state-space models).",
         (linear - plain).dropna(),
         "excess of its distance over softmax's",
         (PLAIN, LINEAR),
@@ -80,12 +81,11 @@ def about_recurrence(told: Quantities) -> Iterator[Claim]:
 
 
 def about_floors(told: Quantities) -> Iterator[Claim]:
-    """What n-gram models and the automaton know, and a model before training."""
+    """Claims about n-gram models, the automaton's own law, and models before training."""
     one, three = (told.of(NGRAM, f"{order}-gram legal") for order in (1, 3))
     yield told.claim(
         "longer_contexts_are_legal",
-        "The in-context 3-gram model names legal symbols, which the automaton allows, more often than the 1-gram model "
-        "does.",
+        "A 3-gram model counted in the context predicts an allowed symbol more often than a 1-gram model does.",
         three - one,
         "share of legal symbols, 3-gram less 1-gram",
         (NGRAM,),
@@ -95,7 +95,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     source = told.of(NGRAM, "source loss")
     yield told.claim(
         "the_source_is_far",
-        "The loss of a model with n-gram heads stays far above that of a predictor that knows the automaton.",
+        "The loss of a model with three n-gram heads stays far above that of a predictor that knows the automaton.",
         told.of(NGRAM, "loss") - source,
         "expected loss less the source's entropy, nats",
         (NGRAM,),
@@ -104,7 +104,7 @@ def about_floors(told: Quantities) -> Iterator[Claim]:
     course = told.course(PLAIN, "course distance")
     yield told.claim(
         "untrained_knows_nothing",
-        "Control: before training a model's distance from the automaton's language is that of a uniform guess.",
+        "Control: before training a model is as far from the automaton's next-symbol distribution as a uniform guess.",
         course[course.step == 0].groupby("seed").value.last(),
         "distance",
         (PLAIN,),

@@ -16,7 +16,7 @@ BESIDE = {1: (5, -3), 2: (-36, -3), 3: (-2, 6)}  # where their names stand, in p
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Left: total variation from the automaton. Middle: legal symbols. Right: the ends, model by model."""
+    """Left: total variation from the automaton. Middle: legal symbols. Right: final values, model by model."""
     shown = picture(12.5, 3.8)
     left, middle, right = shown.subplots(1, 3)
     draw_course(left, table, "distance")
@@ -29,7 +29,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_course(ax: Axes, table: DataFrame, quantity: str) -> None:
-    """Each seed thin, the mean thick; n-gram models as grey lines."""
+    """Draw a thin line per seed and a thick mean; n-gram models are grey lines."""
     for index, kind in enumerate(KINDS):
         rows = table[(table.kind == kind) & (table.quantity == f"course {quantity}")]
         run_lines(ax, rows, color=colour(index), label=kind, middle="mean", thick=1.8)
@@ -39,7 +39,7 @@ def draw_course(ax: Axes, table: DataFrame, quantity: str) -> None:
 
 
 def draw_ends(ax: Axes, table: DataFrame) -> None:
-    """Distance against legality, one point per run, and the n-gram models' crosses."""
+    """Draw distance against legality, with a point per run and crosses for n-gram models."""
     for index, kind in enumerate(KINDS):
         rows = table[table.kind == kind].groupby(["run", "quantity"]).value.last().unstack()
         ax.plot(rows["distance"], rows["legal"], "o", color=colour(index), ms=5, label=kind)

@@ -15,7 +15,7 @@ ORDERS = (1, 2, 3)  # of the n-gram models
 
 
 def of_model(seen: Observation) -> dict[str, float]:
-    """A model's numbers, and the lowest possible loss."""
+    """A model's measures, and the lowest possible loss."""
     task = seen.task
     assert isinstance(task, AutomatonStrings)
     law = task.law(seen.batch.draw)
@@ -24,7 +24,7 @@ def of_model(seen: Observation) -> dict[str, float]:
 
 
 def of_n_grams(task: AutomatonStrings, batch: Batch, order: int) -> dict[str, float]:
-    """The same numbers of an n-gram model that backs off."""
+    """The same measures for an n-gram model that backs off."""
     return numbers(task, batch, task.n_gram(batch.inputs, order))
 
 

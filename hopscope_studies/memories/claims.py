@@ -44,19 +44,19 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def lemma_claims(table: DataFrame) -> Iterator[Claim]:
-    """Autograd against the sum of outer products."""
+    """Claims that autograd's gradients are sums of outer products."""
     for name, which, sentence in (
         (
             "gradient_is_a_memory",
             "one matrix",
             "At random weights, the gradient of the population loss for one weight matrix is the sum of outer products "
-            "Σ_k E_z[(p̂(k|z) − p(k|z)) u_k e_z^T].",
+            "Σ_k E_z[(p̂(k|z) − p(k|z)) u_k e_z^T] of output embeddings u_k and input embeddings e_z.",
         ),
         (
             "deep_gradient_is_a_memory",
             "among layers",
-            "The gradient of the population loss for a matrix with layers below and above is the same sum of outer "
-            "products, with backward vectors in place of u_k and activations in place of e_z.",
+            "The gradient of the population loss for a matrix inside a deep model is a sum over outputs k of outer "
+            "products of a backward vector and an activation, weighted by the errors p̂(k|z) − p(k|z).",
         ),
     ):
         rows = table[(table.kind == "lemma") & (table.memory == which)]
@@ -65,13 +65,13 @@ def lemma_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def recall_claims(table: DataFrame) -> Iterator[Claim]:
-    """What memories recall that are written without training."""
+    """Claims about the recall of memories that are written without training."""
     written = table[(table.kind == "recall") & (table.overlap == 0)]
     one = written[(written.memory == "one_step") & (written.n == written.d) & (written.d >= 64)]
     yield Evidence(one, LEMMA, source="Bietti's talk: near-perfect", among=written).claim(
         "one_step_recalls",
-        "After one gradient step from 0 on the population loss, a d × d matrix recalls all of d pairs, for orthonormal "
-        "and for random embeddings (d ≥ 64).",
+        "After one gradient step from 0 on the population loss, a d × d matrix recalls all of d pairs of an input and "
+        "an output, for orthonormal and for random embeddings (d ≥ 64).",
         one.recall,
         "recall",
         at_least=ENOUGH,
@@ -79,7 +79,7 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
     control = written[written.memory == "random"]
     yield Evidence(control, LEMMA).claim(
         "unwritten_recalls_nothing",
-        "Control: a random matrix, into which nothing was written, recalls only about one pair, by chance.",
+        "Control: a random matrix, into which no pairs were written, recalls only about one of d pairs, by chance.",
         control.recall,
         "recall",
         number="mean",
@@ -88,8 +88,8 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
     curve = written[(written.memory == "outer_product") & (written.d >= 64)]
     yield Evidence(curve, "ours", source="ours; the curve takes scores as independent", among=written).claim(
         "outer_product_curve",
-        "A sum of outer products Σ u_i e_i^T recalls the share of pairs that the closed form for random embeddings "
-        "predicts (d ≥ 64).",
+        "A sum of outer products Σ u_i e_i^T of random embeddings recalls the share of pairs (e_i, u_i) that a closed "
+        "form predicts (d ≥ 64).",
         (curve.recall - curve.expected).abs(),
         "difference of recall",
         below=0.1,
@@ -97,7 +97,7 @@ def recall_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def capacity_claims(table: DataFrame) -> Iterator[Claim]:
-    """The laws of capacity, with fitted exponents and constants."""
+    """Claims about the laws of capacity, with fitted exponents and constants."""
     outer, linear = searches(table, "outer_product"), searches(table, "linear")
     wide = outer[outer.d >= WIDE]
     yield Evidence(wide, CAPACITY).claim(
@@ -121,14 +121,15 @@ def capacity_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) -> Claim:
-    """Whether N log N (or N) is proportional to the parameters, with the published constant."""
+    """The claim that N log N (or N) is proportional to the parameters, with the published constant."""
     _, exponent = power_law(found["size"], found.law)
     shares = (found.law / found["size"]).dropna()
     what, size = "N log N" if grows else "N", "m d" if memory == "mlp" else "d²"
     return Evidence(found, CAPACITY, source="paper's lines; bounds ours").claim(
         name,
         f"The number N of pairs{'' if grows else ' with 32 answers'} that a trained "
-        f"{'MLP' if memory == 'mlp' else 'matrix'} holds follows {what} ≈ {size}/{1 / constant:.3g}.",
+        f"{'MLP of width m on d inputs' if memory == 'mlp' else 'd × d matrix'} holds follows {what} ≈ "
+        f"{size}/{1 / constant:.3g}.",
         shares,
         f"constant ({what} over {size})",
         number="mean",
@@ -139,7 +140,7 @@ def law(name: str, memory: str, found: DataFrame, grows: bool, constant: float) 
 
 
 def overlap_claims(table: DataFrame) -> Iterator[Claim]:
-    """What overlapping embeddings cost."""
+    """Claims about the cost of overlapping embeddings."""
     rows = overlapping(table)
     most = rows[rows.overlap == rows.overlap.max()]
     kinds: tuple[tuple[str, str, str, Limit], ...] = (
@@ -153,8 +154,8 @@ def overlap_claims(table: DataFrame) -> Iterator[Claim]:
         (
             "one_step_withstands_overlap",
             "one_step",
-            "Even if embeddings are far from orthogonal (mean inner product 0.4), one gradient step recalls the pairs, "
-            "because it subtracts the mean output.",
+            "Even if embeddings are far from orthogonal (mean inner product 0.4), a matrix recalls the pairs after one "
+            "gradient step, because the step subtracts the mean output.",
             {"at_least": 0.9},
         ),
     )

@@ -38,7 +38,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def recall_curves(ax: Axes, table: DataFrame) -> None:
-    """Recall of outer products over n / d (dots), and its expected value (lines)."""
+    """Draw the recall of outer products over n / d (dots), and its expected value (lines)."""
     rows = table[(table.kind == "recall") & (table.memory == "outer_product") & (table.overlap == 0)]
     for index, d in enumerate(sorted(rows.d.unique())):
         part = rows[rows.d == d]
@@ -55,7 +55,7 @@ def points(ax: Axes, found: DataFrame, tint: str, label: str) -> None:
 
 
 def law_line(ax: Axes, found: DataFrame, constant: float, words: str, grows: bool, style: str = "--") -> None:
-    """The published law over the measured range."""
+    """Draw the published law over the measured range."""
     known = found.capacity.dropna()
     if len(known):
         n = numpy.geomspace(max(2.0, known.min() / 1.3), known.max() * 1.3, 50)
@@ -63,7 +63,7 @@ def law_line(ax: Axes, found: DataFrame, constant: float, words: str, grows: boo
 
 
 def overlap_panel(ax: Axes, table: DataFrame) -> None:
-    """Recall by mean inner product of the embeddings."""
+    """Draw recall by mean inner product of the embeddings."""
     for index, (memory, part) in enumerate(overlapping(table).groupby("memory")):
         means = part.groupby("overlap").recall.mean()
         style = ("-o", "-s", "--^")[index]  # two of them may coincide

@@ -33,7 +33,7 @@ class Lemma(Report):
         return [{"memory": what, "error": error} for what, error in report.items()]
 
     def drawn(self) -> tuple[Tensor, Tensor, Tensor, torch.Generator]:
-        """Inputs, outputs, and their joint distribution, with noisy answers and inputs of unequal frequency."""
+        """Draw inputs, outputs, and a joint distribution with noisy answers and inputs of unequal frequency."""
         random = generator(self.seed, "lemma")
         inputs = memories.random_rows(self.n, self.d, random).double()
         outputs = memories.random_rows(self.n_classes, self.d, random).double()
@@ -41,7 +41,7 @@ class Lemma(Report):
         return inputs, outputs, joint.flatten().softmax(0).view_as(joint), random
 
     def shallow(self) -> float:
-        """The largest difference of any entry, for a random matrix."""
+        """The largest difference of any entry of the gradient, for one random matrix."""
         inputs, outputs, joint, random = self.drawn()
         memory = torch.randn(self.d, self.d, generator=random, dtype=torch.float64, requires_grad=True)
         loss = memories.population_loss(memories.scores(memory, outputs, inputs), joint)
@@ -49,7 +49,7 @@ class Lemma(Report):
         return float((found - memories.gradient(memory.detach(), outputs, inputs, joint)).abs().max())
 
     def deep(self) -> float:
-        """The same for the middle matrix of three, with tanh and softplus between them."""
+        """As `shallow`, for the middle matrix of three, with tanh and softplus between them."""
         inputs, outputs, joint, random = self.drawn()
         first, middle, last = torch.randn(3, self.d, self.d, generator=random, dtype=torch.float64)
         read = torch.tanh(inputs @ first.T)

@@ -22,7 +22,7 @@ from hopscope_studies.memories.tasks.associations import Associations
 
 @dataclass(frozen=True)
 class Recall(Report):
-    """Recall of n pairs by a memory that is written without training."""
+    """A report on the recall of n pairs by a memory that is written without training."""
 
     label = "recall"
     file = "recall.json"

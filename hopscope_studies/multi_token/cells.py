@@ -44,7 +44,7 @@ HOP_TRAINING: dict[str, Any] = {"steps": 400, "batch": 128, "lr": 1e-3, "dtype":
 
 
 def tokens(asked: str, seed: int, scale: str, dial: tuple[int, float] = CHOSEN) -> Config:
-    """A trunk, and a head of one layer for every predicted token."""
+    """A run on texts: a trunk, and a head of one layer for every predicted token."""
     names, stray = dial
     task = NamesInText(**{"n_names": names, "stray": stray, **TASKS[scale]}, asked=TOKENS[asked])
     n = len(task.offsets)
@@ -57,7 +57,7 @@ def tokens(asked: str, seed: int, scale: str, dial: tuple[int, float] = CHOSEN) 
 
 
 def hops(asked: str, seed: int, scale: str) -> Config:
-    """Three layers of one head, attention only, and a linear read-out for every hop that is asked."""
+    """A run on chains: three layers of one head, attention only, and a linear read-out for every asked hop."""
     first, last = HOPS[asked]
     task = SomeHops(n_hops=2, order="deepest_first", position_base=100.0, first=first, last=last)
     shape = Architecture(
@@ -68,7 +68,7 @@ def hops(asked: str, seed: int, scale: str) -> Config:
 
 
 def training(values: dict[str, Any], seed: int, measures: str = "") -> Training:
-    """AdamW; checkpoints are the first and the last weights."""
+    """Training settings with AdamW; only the first and the last weights are kept."""
     kept = str(values["steps"])
     return Training(**values, checkpoints=kept, weight_decay=WEIGHT_DECAY, measures=measures, seed=seed)
 

@@ -14,7 +14,7 @@ NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as lear
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Identity and learning, more tokens, what a second head does, the two problems side by side, and controls."""
+    """Claims about learning, more tokens, a second head, the two problems side by side, and controls."""
     yield from first_claims(table)
     yield from sooner_claims(table)
     yield from head_claims(table)
@@ -35,11 +35,11 @@ def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
 
 
 def first_claims(table: DataFrame) -> Iterator[Claim]:
-    """With one head training is plain training, and names are learnt by an induction head."""
+    """Claims that training with one head is plain training, and that an induction head learns names."""
     identity = table[table.kind == "identity"]
     yield Evidence(identity, "section 2 (n = 1)", source="exact").claim(
         "one_head_is_plain_training",
-        "With one output head, training is that of the plain model, bit for bit.",
+        "A multi-token model with a single output head trains exactly as the plain model does: all weights are equal.",
         identity.value,
         "difference of any weight",
         equals=0,
@@ -47,7 +47,7 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
     near = of(table, "end", "tokens", "near", "t+1")
     yield Evidence(near, "section 4").claim(
         "names_are_learnt",
-        "Asked for the next token alone, every model learns to finish a name that came before.",
+        "Trained to predict the next token alone, every model learns to finish a name that occurred before.",
         near.value,
         "accuracy at names",
         at_least=NAMED,
@@ -57,8 +57,8 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
     last = last[last.run.isin(that_learnt(table, "near", "t+1"))]
     yield Evidence(last, "section 4", among=near).claim(
         "an_induction_head_does_it",
-        "If names are learnt, an induction head finishes them: it attends from a name's first token to the second "
-        "tokens of earlier mentions.",
+        "If a model learns to finish names, it does so by an induction head, which attends from a name's first token "
+        "to the second tokens of earlier mentions.",
         last.value,
         "attention of the best head at the end",
         at_least=0.5,
@@ -118,13 +118,13 @@ NEAR, FAR = ("tokens", "near", "t+1"), ("tokens", "far", "t+2")
 
 
 def sooner_claims(table: DataFrame) -> Iterator[Claim]:
-    """Two and four tokens ahead against one."""
+    """Claims about two and four tokens ahead against one."""
     for asked, words in (("both", "two"), ("four", "four")):
         yield sooner(
             table,
             f"{words}_tokens_are_sooner",
-            f"Asked for {words} tokens ahead, a model learns names sooner than if asked for one (paper: at small sizes "
-            "induction forms only, or far better, with two)",
+            f"Trained to predict the next {words} tokens, a model learns to finish names sooner than if it is trained "
+            "to predict one (paper: at small sizes an induction head forms only, or far better, with two)",
             ("tokens", asked, "t+1"),
             NEAR,
             section="section 4",
@@ -132,12 +132,12 @@ def sooner_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def head_claims(table: DataFrame) -> Iterator[Claim]:
-    """A second head that adds nothing new, against one that looks ahead and one that asks for part of the circuit."""
+    """Claims about a second head that repeats a token, or looks ahead, or asks for a part of the circuit."""
     yield sooner(
         table,
         "two_ahead_is_worth_more_than_itself",
-        "With a second output head that predicts the token two ahead, names are learnt sooner than with one that "
-        "repeats the current token",
+        "With a second output head that predicts the token two ahead, a model learns to finish names sooner than with "
+        "one that repeats the current token",
         ("tokens", "both", "t+1"),
         ("tokens", "same", "t+1"),
         section="ours",
@@ -145,8 +145,8 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "the_token_before_is_worth_more_than_itself",
-        "With a second output head that names the token before, names are learnt sooner than with one that repeats the "
-        "current token",
+        "With a second output head that names the previous token, a model learns to finish names sooner than with one "
+        "that repeats the current token",
         ("tokens", "before", "t+1"),
         ("tokens", "same", "t+1"),
         section="ours",
@@ -154,7 +154,7 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     before = of(table, "end", "tokens", "before", "t+1")
     yield Evidence(before, "ours", among=table).claim(
         "with_the_token_before_all_learn",
-        "Asked for the next token and the one before, every model learns to finish names.",
+        "Trained to name both the next token and the previous one, every model learns to finish names.",
         before.value,
         "accuracy at names",
         at_least=NAMED,
@@ -163,8 +163,7 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
     found = ratios(same, near)
     yield Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table).claim(
         "a_second_head_alone_does_nothing",
-        "A second output head that repeats the current token neither helps nor harms: names are learnt after as many "
-        "steps.",
+        "With a second output head that repeats the current token, a model learns names as soon as without it.",
         found,
         "ratio of times",
         within=factor(1, NO_MATTER),
@@ -173,11 +172,11 @@ def head_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def joint_claims(table: DataFrame) -> Iterator[Claim]:
-    """Near and far answers asked together, in texts and in chains."""
+    """Claims about near and far answers asked together, in texts and in chains."""
     yield sooner(
         table,
         "near_helps_far_in_tokens",
-        "The token two ahead is learnt sooner if the next one is asked, too",
+        "A model learns to predict the token two ahead sooner if it is also trained to predict the next one",
         ("tokens", "both", "t+2"),
         FAR,
         section="ours",
@@ -185,7 +184,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "near_helps_far_in_hops",
-        "The second hop is learnt sooner if the first one is asked, too (the implicit curriculum)",
+        "On chains of facts, the second hop is learnt sooner if the first hop is asked, too (the implicit curriculum)",
         ("hops", "both", "x2"),
         ("hops", "far", "x2"),
         section="section 7 of Musat (ICLR 2025)",
@@ -193,7 +192,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
     yield sooner(
         table,
         "far_helps_near_in_hops",
-        "The first hop is learnt sooner if the second one is asked, too",
+        "On chains of facts, the first hop is learnt sooner if the second hop is asked, too",
         ("hops", "both", "x1"),
         ("hops", "near", "x1"),
         section="ours",
@@ -201,7 +200,7 @@ def joint_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def trunk_claim(table: DataFrame) -> Claim:
-    """Whether both answers need the trunk."""
+    """The claim that both answers need the trunk."""
     names = ("t+1", "t+2")
     some = table[table.run.isin(that_learnt(table, "both", *names))]
     near, far = (of(some, "without", "tokens", "both", name) for name in names)
@@ -209,8 +208,8 @@ def trunk_claim(table: DataFrame) -> Claim:
     left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
     return Evidence(near, "ours", among=table).claim(
         "both_need_the_trunk",
-        "If both tokens ahead are learnt, both output heads need the trunk that they share: with its attention even, "
-        "both lose more than half of their accuracy.",
+        "If a model learns to predict both the next token and the one after it, both output heads need their shared "
+        "trunk: if its attention is made uniform, both lose more than half of their accuracy.",
         left[0],
         "share of accuracy left, of the next token",
         below=0.5,
@@ -219,11 +218,11 @@ def trunk_claim(table: DataFrame) -> Claim:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """Hand-set weights, and untrained models."""
+    """Control claims: hand-set weights, and untrained models."""
     hand = of(table, "end", "tokens", "by hand", "t+1")
     yield Evidence(hand, "control", among=table).claim(
         "by_hand",
-        "Control: a hand-set induction head finishes names.",
+        "Control: an induction head with hand-set weights finishes names.",
         hand.value,
         "accuracy at names",
         at_least=0.99,
@@ -231,7 +230,7 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     start = of(table, "start", "tokens", "near", "t+1")
     yield Evidence(start, "control").claim(
         "untrained_knows_nothing",
-        "Control: before training names are finished by chance alone.",
+        "Control: before training, models finish names only as often as by chance.",
         start.value,
         "accuracy at step 0",
         below=0.1,

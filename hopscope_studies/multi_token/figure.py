@@ -39,7 +39,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def medians(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title: str, label: str) -> None:
-    """A faint line per run, and the median over seeds; a run that stopped keeps its last value."""
+    """Draw a faint line per run, and the median over seeds; a run that stopped keeps its last value."""
     rows = table[(table.kind == "curve") & (table.name == name)]
     for asked, words in labels.items():
         part = rows[rows.asked == asked]
@@ -52,7 +52,7 @@ def medians(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title
 
 
 def draw_times(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], title: str) -> None:
-    """A row per cell and a mark per seed; hollow marks are seeds that did not learn in training."""
+    """Draw a row per cell and a mark per seed; hollow marks are seeds that did not learn in training."""
     rows = table[(table.kind == "learnt") & (table.name == name)]
     there = [asked for asked in labels if (rows.asked == asked).any()]
     for row, asked in enumerate(there):
@@ -69,7 +69,7 @@ def draw_times(ax: Axes, table: DataFrame, name: str, labels: dict[str, str], ti
 
 
 def draw_dial(ax: Axes, table: DataFrame) -> None:
-    """With one head: names over training, by the number of name tokens and the share of stray tokens."""
+    """Draw names over training with one head, by the number of name tokens and the share of stray tokens."""
     rows = table[(table.kind == "curve") & (table.name == "t+1") & (table.asked == "near") & (table.seed == 0)]
     for index, (note, part) in enumerate(rows[rows.problem == "dial"].groupby("note")):
         ax.plot(part.step, part.value, color=colour(index), lw=1.2, label=note)

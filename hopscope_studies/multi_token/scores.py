@@ -1,4 +1,4 @@
-"""What `multi_token` measures of a model on fresh texts: accuracies, also with the trunk's attention uniform."""
+"""The measures of `multi_token` on fresh texts: accuracies, also with the trunk's attention uniform."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEQUENCES = {"quick": 32, "cpu": 512, "paper": 1000}
 
 
 def fresh(task: NamesInText, scale: str) -> Batch:
-    """The same texts for every model."""
+    """Fresh texts, the same for every model."""
     return task.sample(SEQUENCES[scale], generator(0, "asked"))
 
 
@@ -28,7 +28,7 @@ def accuracies(model: Model, task: NamesInText, scale: str, replace: Replacement
 
 
 def without_trunk(model: Any, task: NamesInText, scale: str) -> dict[str, float]:
-    """The same while all heads of the trunk attend uniformly to the positions that they see."""
+    """As `accuracies`, with all heads of the trunk attending uniformly to the positions that they see."""
     even = null("uniform", visible(task.n_positions, True))
     trunk = model.architecture.trunk
     return accuracies(model, task, scale, {f"blocks.{n}.attn.hook_pattern": even for n in range(trunk)})

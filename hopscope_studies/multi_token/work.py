@@ -1,4 +1,4 @@
-"""A check without long training: the model with one head is the plain model, in every weight and after every step."""
+"""A check without long training: with one head the model equals the plain model after every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claims of `noisy_bigram`: sentences of the paper and of Bietti's talk on it, judged from the table alone."""
+"""The claims of `noisy_bigram`, about statements of the paper and of Bietti's talk, judged from the table alone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from hopscope_studies.noisy_bigram.official import TALK, mean_over, official_cla
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The claims on samples, on the paper's setting, on ours (`even_…`, where tokens are equally likely), and on
-    language.
+    """Claims on samples, on the paper's setting, on ours (`even_…`, where tokens are equally likely), and on language.
 
     Claims without a finished run are not judged (scale `long`).
     """
@@ -59,7 +58,7 @@ def slope(needs: dict[int, float]) -> float:
 
 
 def sample_claims(rows: DataFrame) -> Iterator[Claim]:
-    """How the number of samples for a first gradient step grows with the vocabulary, at one length of contexts."""
+    """Claims about how many samples a first gradient step needs, by size of the vocabulary, at one context length."""
     for layer, id in (
         ("feed_forward", "feed_forward_needs_few_samples"),
         ("attention", "attention_needs_samples_as_tokens"),
@@ -69,8 +68,8 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
         yield Evidence(rows, TALK).claim(
             id,
-            f"{name} layers learn the noise association from {what} samples, where N is the number of tokens (contexts "
-            f"of {rows.length.iloc[0]:.0f} tokens).",
+            f"{name} layers learn the association of a trigger with a noise token from {what} samples, for N different "
+            f"tokens (in contexts of {rows.length.iloc[0]:.0f} tokens).",
             known,
             "power of N",
             n=len(known),
@@ -80,13 +79,13 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
 
 
 def training_claims(rows: DataFrame) -> Iterator[Claim]:
-    """What is learnt by the end of training, and in which order."""
+    """Claims about what is learnt by the end of training, and in which order."""
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
     yield mean_over(ends, TALK)(
         "even_noise_as_often_as_it_comes",
-        "In our setting, where other tokens are equally likely, the full two-layer model predicts noise with "
-        "probability α.",
+        "In our setting, in which ordinary tokens are equally likely, the full two-layer model predicts the noise "
+        "token with probability near α, its share in training.",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         below=0.1,
@@ -99,8 +98,8 @@ def training_claims(rows: DataFrame) -> Iterator[Claim]:
     leads = lags(moments)  # a run that learns recall and never the noise contradicts the claim
     yield mean_over(rows, TALK)(
         "even_noise_before_recall",
-        "In our setting, a two-layer model learns the noise association before recall: p(noise) reaches α/2 before "
-        "p(correct) reaches (1 − α)/2.",
+        "In our setting, a two-layer model learns to predict the noise token before it learns to recall from the "
+        "context: p(noise) reaches half of its share in training, α/2, before p(correct) reaches (1 − α)/2.",
         leads,
         "difference in steps",
         n=len(leads),
@@ -115,7 +114,7 @@ def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], 
 
 
 def removal_claims(rows: DataFrame) -> Iterator[Claim]:
-    """The effects of removing feed-forward weights, and the controls."""
+    """Claims about the effects of removing feed-forward weights, and about controls."""
     theirs = ("last", "both")
     whole, without = chosen(rows, "none", 1.0, theirs), chosen(rows, "late", 0.0, theirs)
     learnt = whole.index[whole.correct > (1 - whole.alpha) / 2]
@@ -144,8 +143,8 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
     yield Evidence(kept, "beyond").claim(
         "everywhere_if_all_is_trained",
-        "In our setting, if every weight of a two-layer model is trained, its late feed-forward weights are not all "
-        "that stores the noise association: p(noise) stays above half of its value without them.",
+        "In our setting, if every weight of a two-layer model is trained, not only its late feed-forward weights store "
+        "the association with the noise token: without them p(noise) stays above half of its value.",
         kept.noise,
         "p(noise)",
         also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
@@ -153,7 +152,7 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
 
 
 def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
-    """Whether a low rank has the effect of rank 0."""
+    """The claim that a low rank has the effect of rank 0."""
     late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
@@ -168,7 +167,7 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
 
 
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
-    """Whether predictions move from global to in-context, and how far."""
+    """Claims that predictions move from global to in-context, and how far."""
     yield mean_over(without, TALK, among=rows)(
         "even_removal_turns_to_the_context",
         "In our setting, removing the late feed-forward weights of a two-layer model turns its prediction to the "
@@ -193,7 +192,7 @@ LANGUAGE = ("smollm2_turns_to_spain", "smollm2_late_layers_only")
 
 
 def language_claims(rows: DataFrame) -> Iterator[Claim]:
-    """SmolLM2 after "Madrid is located in", and after nine other cities."""
+    """Claims about SmolLM2's answers to "Madrid is located in", and to nine other cities."""
     if "skipped" in rows and rows.skipped.notna().any():
         words, there = f"Not asked: {rows.skipped.dropna().iloc[0]}.", Bound("the model is installed", False)
         yield from (Evidence(rows, TALK, source="").claim(id, words, [], provided=there) for id in LANGUAGE)
@@ -207,8 +206,8 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
     yield Evidence(others, TALK, source="ours; talk: Madrid, Pythia-1B", among=madrid).claim(
         "smollm2_turns_to_spain",
-        'The late truncation that best turns SmolLM2-135M from " the" to " Spain" for Madrid also turns the '
-        f"answers about most of {len(others)} other cities to their countries ({(others.odds > 0).sum()} turn).",
+        'The truncation of a late layer of SmolLM2-135M that most favours " Spain" over " the" for Madrid also makes '
+        f"the country likelier for most of {len(others)} other cities (it does for {(others.odds > 0).sum()}).",
         others.odds,
         "log p(country) − log p( the) of cities that were not chosen on",
         n=len(others),

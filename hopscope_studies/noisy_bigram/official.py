@@ -39,7 +39,7 @@ LAYERS = {0: "early", 1: "late"}
 
 
 def rows_of_official(run: Run, about: dict[str, Any], sequences: int) -> Iterator[dict[str, Any]]:
-    """The curves of one run at its checkpoints, then its answers with one matrix truncated; without noise."""
+    """Rows on a run's checkpoints, then on its answers with one matrix truncated; sequences have no noise."""
     task, random = run.task, generator(run.config.training.seed_eval, "without noise")
     assert isinstance(task, NoisyCharacters)
     clean, noisy = task.but(alpha=0.0).sample(sequences, random), task.sample(sequences, random)
@@ -60,7 +60,7 @@ def rows_of_official(run: Run, about: dict[str, Any], sequences: int) -> Iterato
 
 
 def answers(seen: Observation) -> dict[str, float]:
-    """Both probabilities, the margin, and how often the answer is the likeliest of all."""
+    """Both probabilities, the margin, and how often the context's answer is the likeliest token."""
     recalled = seen.task.recalled(seen.batch.draw)[..., 0]  # type: ignore[attr-defined]
     right = (seen.outputs.argmax(-1) == recalled)[recalled >= 0]
     numbers = {**in_context_recall(seen), **global_association(seen), **recall_margin(seen)}
@@ -92,7 +92,7 @@ def attended(seen: Observation) -> dict[str, float]:
 
 
 def official_claims(table: DataFrame) -> Iterator[Claim]:
-    """The talk's sentences and the paper's, in the paper's setting."""
+    """Claims about the talk's and the paper's statements, in the paper's setting."""
     curves, cut = (table[table.kind == f"official {kind}"] for kind in ("curve", "truncation"))
     ends = curves[curves.step == curves.groupby("run").step.transform("max")].set_index("run", drop=False)
     yield from trained_claims(curves, ends)
@@ -106,11 +106,11 @@ def mean_over(rows: DataFrame, section: str, among: DataFrame | None = None) -> 
 
 
 def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
-    """What is learnt by the end of training, and in which order."""
+    """Claims about what is learnt by the end of training, and in which order."""
     yield mean_over(ends, TALK)(
         "noise_as_often_as_it_comes",
-        "In the paper's setting, the full two-layer model predicts noise with probability near α, even on sequences "
-        "without noise.",
+        "In the paper's setting, the full two-layer model predicts the noise token with probability near α, its share "
+        "in training, even on sequences without noise.",
         (ends.noise - ends.alpha).abs(),
         "|p(noise) − α|",
         below=0.1,
@@ -132,8 +132,8 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     )
     yield mean_over(ends, PAPER)(
         "attention_leaves_noise_out",
-        "In the paper's setting, layer 2's attention goes from triggers to answers, and not to noise after earlier "
-        f"triggers ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f} of it).",
+        "In the paper's setting, layer 2's attention goes from triggers to the answers after earlier triggers, and not "
+        f"to noise tokens there ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f} of it).",
         ends.attended - ends.attended_noise,
         "difference in attention",
         above=0,
@@ -141,7 +141,7 @@ def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
 
 
 def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
-    """The effects of removing one matrix; without biases, removing either matrix of an MLP removes the MLP."""
+    """Claims about removing one matrix; without biases, removing either matrix of an MLP removes the MLP."""
     late = cut[(cut.layers == "late") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     yield mean_over(late, PAPER)(
@@ -173,7 +173,7 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
 
 
 def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
-    """The effects of a low rank of one matrix, at the shares of the authors' code."""
+    """Claims about a low rank of one matrix, at the shares of the authors' code."""
     low = cut[(cut.layers == "late") & (cut.share > 0)]
     for id, matrix, words in (
         ("truncation_turns_to_the_context", "W_in", "first matrix"),

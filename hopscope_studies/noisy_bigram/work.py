@@ -1,4 +1,4 @@
-"""The work of `noisy_bigram` besides training: counting samples in the simplified model, truncating a real model."""
+"""The work of `noisy_bigram` besides training: samples in the simplified model, and a truncated language model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GLOBAL = " the"
 
 @dataclass(frozen=True)
 class Sampled(Work):
-    """One gradient step of the simplified model on ever more sequences, with one size of vocabulary."""
+    """One gradient step of the simplified model on growing sets of sequences, for one size of vocabulary."""
 
     label, file = "sampled", ROWS
 

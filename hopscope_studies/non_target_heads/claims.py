@@ -16,7 +16,7 @@ FEW = 3  # seeds that must have learnt both, for a control to be judged (ours)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is learnt, what the non-target head predicts, both controls, causal tests, hand-set and untrained models.
+    """Claims about learning, the non-target head's predictions, controls, causal tests, and the hand-set model.
 
     All claims except those on learning are judged on runs that learnt their training tasks.
     """
@@ -46,12 +46,12 @@ def by_seed(table: DataFrame, condition: str, name: str) -> Series:
 
 
 def learnt_claim(table: DataFrame) -> Claim:
-    """Whether both heads learn their own tasks."""
+    """The claim that both heads learn their own tasks."""
     one, two = of(table, "together", "middle of one"), of(table, "together", "end of two")
     return Evidence(two, "ours", among=table).claim(
         "both_heads_learn_their_own",
-        "Each head learns its own task: head `middle` answers one hop at tag `one`, and head `end` two hops at tag "
-        "`two`.",
+        "Both output heads of one trunk learn their own tasks: head `middle` answers one hop on questions tagged "
+        "`one`, and head `end` two hops on questions tagged `two`.",
         two.value,
         "accuracy of head end",
         at_least=KNOWS,
@@ -60,12 +60,11 @@ def learnt_claim(table: DataFrame) -> Claim:
 
 
 def named_claim(table: DataFrame) -> Claim:
-    """Whether head `middle` names the argument of head `end`."""
+    """The claim that head `middle` names the argument of head `end`."""
     said = of(table, "together", "non-target")
     return Evidence(said, "abstract", among=table).claim(
         "it_names_the_argument",
-        "At tag `two`, on which head `middle` was never trained, it names the middle of the chain, from which head "
-        "`end` goes on.",
+        "On two-hop questions, on which only output head `end` was trained, head `middle` names the chain's middle.",
         said.value,
         "share in which it names the middle",
         at_least=0.5,
@@ -73,20 +72,20 @@ def named_claim(table: DataFrame) -> Claim:
 
 
 def enough(compared: Series) -> Bound:
-    """Whether in enough seeds both learnt, so that a control can be judged."""
+    """The condition that both learnt in enough seeds, so that a control can be judged."""
     return bound("seeds in which both have learnt their own tasks", float(len(compared)), at_least=FEW)
 
 
 def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
-    """A head fitted afterwards, heads of unrelated sequences, and whether these controls were trained."""
+    """Claims that compare with a head fitted afterwards, and with heads of unrelated sequences."""
     said = by_seed(table, "together", "non-target among middles")
     fitted = by_seed(table, "alone", "probe among middles")
     beside = (said - fitted).dropna()
     apart = of(table, "alone", "probe among middles")
     yield Evidence(apart[apart.seed.isin(beside.index)], "ours", among=table).claim(
         "above_a_head_fitted_afterwards",
-        "At tag `two`, head `middle` prefers the right middle more often than a control does: a head fitted afterwards "
-        "to a trunk that was trained with head `end` alone.",
+        "On two-hop questions, on which only output head `end` was trained, head `middle` prefers the right chain's "
+        "middle more often than a head that is fitted afterwards to a trunk trained with head `end` alone.",
         beside,
         "difference of shares",
         above=FAR,
@@ -96,8 +95,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     over = (said - by_seed(table, "unrelated", "non-target among middles")).dropna()
     yield Evidence(other, "ours", among=table).claim(
         "above_heads_of_unrelated_sequences",
-        "At tag `two`, head `middle` prefers the right middle more often than a control does: a head that was trained "
-        "together with head `end`, but on sequences of other tokens.",
+        "On two-hop questions, on which only output head `end` was trained, head `middle` prefers the right chain's "
+        "middle more often than a head trained together with head `end`, but on sequences of other tokens.",
         over,
         "difference of shares",
         above=FAR,
@@ -106,7 +105,8 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
     alone, unrelated = (of(whole, name, "end of two") for name in ("alone", "unrelated"))
     yield Evidence(whole[whole.condition.isin(["alone", "unrelated"])], "control", among=whole).claim(
         "the_controls_were_trained",
-        "In both controls head `end` learnt its own task.",
+        "In both controls (head `middle` fitted afterwards, or trained on sequences of other tokens) output head `end` "
+        "learns its two-hop task.",
         [*alone.value, *unrelated.value],
         "accuracy of head end",
         at_least=KNOWS,
@@ -114,14 +114,14 @@ def control_claims(table: DataFrame, whole: DataFrame) -> Iterator[Claim]:
 
 
 def causal_claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether head `end` uses what head `middle` reads, and that it need not."""
+    """Claims that head `end` uses what head `middle` reads, and that it need not."""
     cut, random = (
         by_seed(table, "together", f"end, {which} cut") for which in ("middle's directions", "random directions")
     )
     yield Evidence(of(table, "together", "end, middle's directions cut"), "ours", among=table).claim(
         "cutting_what_it_reads_harms",
-        "Without the eight strongest directions that head `middle` reads at the query before the last layer, head "
-        "`end` fails more often than without eight random directions.",
+        "If the eight directions that output head `middle` reads most strongly are removed from the query's residual "
+        "stream before the last layer, head `end` loses more accuracy than if eight random directions are.",
         (random - cut).dropna(),
         "accuracy lost beyond that",
         above=0.05,
@@ -130,8 +130,8 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     chance = of(table, "together", "end follows a random change")
     yield Evidence(follows, "ours", among=table).claim(
         "the_other_head_follows_it",
-        "If what head `middle` reads before the last layer is exchanged for another chain's middle, head `end` names "
-        "that chain's end.",
+        "If the query's residual stream before the last layer is changed so that output head `middle` reads another "
+        "chain's middle there, output head `end` names that chain's end.",
         follows.value,
         "share in which it follows",
         at_least=0.5,
@@ -141,8 +141,9 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
     still = of(table, "ordered", "end follows the exchanged middle")
     yield Evidence(said, "ours", among=table).claim(
         "it_names_what_is_not_used",
-        "A head may name a middle that is not used: if the first pair of a chain always comes first, head `middle` "
-        "names the middle, but head `end` does not follow an exchange.",
+        "Output head `middle` may name a middle that output head `end` does not use: if a chain's first pair always "
+        "comes first, head `middle` names the middle, but exchanging it for another chain's does not move head `end` "
+        "to that chain's end.",
         said.value,
         "share in which it names the middle",
         at_least=0.5,
@@ -151,13 +152,13 @@ def causal_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def ground_claims(table: DataFrame) -> Iterator[Claim]:
-    """Hand-set and untrained models."""
+    """Control claims about hand-set and untrained models."""
     hand = of(table, "by hand", "non-target")
     follows = of(table, "by hand", "end follows the exchanged middle")
     yield Evidence(hand, "control", among=table).claim(
         "by_hand",
-        "Control: in a hand-set model with a place for the middle, head `middle` names it in every sequence, and head "
-        "`end` follows every exchange.",
+        "Control: in a model with hand-set weights and dimensions reserved for a chain's middle, output head `middle` "
+        "names it in every two-hop question, and if it is exchanged for another chain's, head `end` follows.",
         hand.value,
         "share in which it names the middle",
         at_least=0.999,
@@ -166,7 +167,7 @@ def ground_claims(table: DataFrame) -> Iterator[Claim]:
     start = of(table, "together", "non-target", "start")
     yield Evidence(start, "control", among=table).claim(
         "untrained_says_nothing",
-        "Control: before training head `middle` names the middle no more often than by chance.",
+        "Control: before training, output head `middle` names a chain's middle no more often than by chance.",
         start.value,
         "share in which it names the middle",
         below=0.15,

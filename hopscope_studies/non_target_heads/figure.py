@@ -46,7 +46,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_courses(ax: Axes, table: DataFrame) -> None:
-    """A line for each run."""
+    """Draw the accuracy over training, with a line for each run."""
     curves = table[table.kind == "curve"]
     for index, (name, words) in enumerate(LABELS.items()):
         run_lines(ax, curves[curves.condition == name], color=colour(index), label=words, lw=0.9, alpha=1)
@@ -55,7 +55,7 @@ def draw_courses(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_rows(ax: Axes, rows: list[tuple[DataFrame, str]], title: str) -> None:
-    """A row for each measurement, with a mark per seed."""
+    """Draw a row for each measurement, with a mark per seed."""
     for place, (part, _) in enumerate(rows):
         ax.plot(part.value, numpy.full(len(part), place), "o", color=colour(place), ms=4, alpha=0.7)
     name_rows(ax, [words for _, words in rows])
@@ -63,7 +63,7 @@ def draw_rows(ax: Axes, rows: list[tuple[DataFrame, str]], title: str) -> None:
 
 
 def draw_changes(ax: Axes, table: DataFrame) -> None:
-    """Head `end` under each change, with pairs in any order and with first pairs first."""
+    """Draw head `end` under each change, with pairs in any order and with first pairs first."""
     ends = table[table.kind == "end"]
     for index, (condition, words) in enumerate((("together", "any order"), ("ordered", "first pairs first"))):
         for place, (name, _) in enumerate(CHANGED):

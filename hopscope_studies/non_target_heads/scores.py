@@ -1,4 +1,4 @@
-"""What `non_target_heads` measures: each head's answers on both kinds of sequences, and the use of its directions."""
+"""The measures of `non_target_heads`: each head's answers on both kinds, and the use of its directions."""
 
 from __future__ import annotations
 

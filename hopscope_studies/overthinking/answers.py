@@ -65,12 +65,12 @@ class LooksAtLabels(Edit):
 
 @dataclass(frozen=True)
 class Answers:
-    """Everything that is read out.
+    """The answers and attention that are read from a model.
 
     Attributes:
-        by_layer: probabilities of the labels before the first layer and after each; layer text place label.
-        looks: attention to labels; layer text head place line.
-        without: the same at the end with each set silenced; set text place label.
+        by_layer: probabilities of the labels before the first layer and after each; shape (layer, text, place, label).
+        looks: attention to labels; shape (layer, text, head, place, line).
+        without: final probabilities with each set silenced; shape (set, text, place, label).
     """
 
     by_layer: Tensor
@@ -115,24 +115,27 @@ def run(lens: Lens, stream: Tensor, edit: Edit | None, start: int = 0) -> list[T
 
 
 def last(lens: Lens, texts: Texts, stream: Tensor, silenced: Silenced) -> Tensor:
-    """Probabilities at the end, from the stream before the first layer with a silenced part; text place label."""
+    """Final probabilities of the labels with some parts silenced; shape (text, place, label).
+
+    The pass starts from `stream`, the residual stream before the first layer with a silenced part.
+    """
     with silenced.quiet(lens) as edit:
         return read_off(lens, texts, run(lens, stream, edit, silenced.first)[-1])
 
 
 def read_off(lens: Lens, texts: Texts, stream: Tensor) -> Tensor:
-    """Probabilities among the labels, as if the stream were the final one; text place label."""
+    """Probabilities among the labels, as if the stream were the final one; shape (text, place, label)."""
     there = stream[torch.arange(len(stream))[:, None], texts.queries]
     logits = lens.model.model.norm(there) @ lens.model.lm_head.weight[texts.label_ids].T
     return logits.softmax(-1)
 
 
 def calibrated(probabilities: Tensor, right: Tensor) -> Tensor:
-    """Whether each answer is right, 0, 1 or 1 / n; … text place.
+    """Whether each answer is right, 0, 1 or 1 / n; shape (…, text, place).
 
     Args:
-        probabilities: of the labels; … text place label.
-        right: the index of the right label; text place.
+        probabilities: of the labels; shape (…, text, place, label).
+        right: the index of the right label; shape (text, place).
     """
     known = probabilities.double().round(decimals=DECIMALS)
     n = known.shape[-1]
@@ -143,7 +146,7 @@ def calibrated(probabilities: Tensor, right: Tensor) -> Tensor:
 
 
 def plain(probabilities: Tensor, right: Tensor) -> Tensor:
-    """Whether the most probable label is the right one; … text place."""
+    """Whether the most probable label is the right one; shape (…, text, place)."""
     return (probabilities.argmax(-1) == right).double()
 
 
@@ -154,8 +157,8 @@ def scores(looks: Tensor, lines: Tensor, asked: Tensor) -> Tensor:
 
     Args:
         looks: layer text head place line.
-        lines: the classes of the lines; text line.
-        asked: classes of the queries; text place.
+        lines: the classes of the lines; shape (text, line).
+        asked: classes of the queries; shape (text, place).
     """
     number = torch.arange(lines.shape[1])
     before = number[None] < number[-PLACES:, None]  # place line
@@ -165,6 +168,6 @@ def scores(looks: Tensor, lines: Tensor, asked: Tensor) -> Tensor:
 
 
 def mixed(lines: Tensor, seed: int) -> Tensor:
-    """The classes shuffled within every text, the negative control of the scores; text line."""
+    """The classes shuffled within every text, the negative control of the scores; shape (text, line)."""
     order = torch.rand(lines.shape, generator=torch.Generator().manual_seed(seed)).argsort(1)
     return lines.gather(1, order)

@@ -1,4 +1,4 @@
-"""Claims on false demonstrations, from the table; what was chosen on some texts is judged on others."""
+"""The claims of `overthinking`, from the table; what was chosen on some texts is judged on others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last(table: DataFrame, kind: str, name: str, column: str = "value") -> Serie
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Behaviour, layers, heads, the effect of silencing them, the toys, and controls."""
+    """Claims about behaviour, layers, heads, silencing, the toy models, and controls."""
     every = table[table.part.isin(["language", "other words"])]
     language, other = (table[table.part == part] for part in ("language", "other words"))
     yield from about_answers(every)
@@ -37,13 +37,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
-    """The answers at the end."""
+    """Claims about the final answers."""
     evidence = Evidence(table, "2")
     ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
     yield evidence.claim(
         "false_demonstrations_mislead",
         f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: so do "
-        f"GPT-2 small, Pythia-410M and GPT-J; here from {ends[0]:.3f} to {ends[1]:.3f}).",
+        f"GPT-2 small, Pythia-410M and GPT-J; here accuracy falls from {ends[0]:.3f} to {ends[1]:.3f}).",
         last(table, "gap", "true less permuted", "low"),
         "lower end of the accuracy lost",
         above=0,
@@ -66,27 +66,26 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_layers(table: DataFrame) -> Iterator[Claim]:
-    """Where the gap begins, and what earlier layers answer."""
+    """Claims about where the gap begins, and about the answers of earlier layers."""
     yield Evidence(table, "3").claim(
         "alike_in_the_first_third",
-        "In the first third of the layers, answers do not depend on whether the labels shown are true (by the upper "
-        "end of the gap's 95 % interval).",
+        "Answers decoded in the first third of the layers do not depend on whether the labels shown are true.",
         of(table, "first third", column="high"),
         "upper end of the gap",
         below=ALIKE,
     )
     yield Evidence(table, "3", source="paper").claim(
         "the_gap_comes_late",
-        "The critical layer, after which half of the gap between true and false labels has appeared, is in the second "
-        "half of the model (the paper reports this of three models).",
+        "The critical layer, after which half of the gap in accuracy between true and false labels has appeared, is in "
+        "the second half of the model (the paper reports this of three models).",
         of(table, "critical") / of(table, "layers"),
         "share of the layers",
         at_least=0.5,
     )
     yield Evidence(table, "3").claim(
         "false_labels_overthink",
-        "With permuted labels an earlier layer, chosen on other texts, answers better than the last (paper, GPT-2 "
-        "small: .63 after layer 5, .36 at the end).",
+        "With permuted labels, answers decoded after an earlier layer, chosen on other texts, are more accurate than "
+        "final answers (paper, GPT-2 small: accuracy .63 after layer 5, .36 at the end).",
         of(table, "overthinking"),
         "accuracy lost by thinking on",
         at_least=THOUGHT,
@@ -95,26 +94,28 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iterator[Claim]:
-    """The heads that attend to the labels of similar words."""
+    """Claims about the heads that attend to the labels of similar words."""
     floor = of(table, "classes mixed").groupby(level=0).max()
     yield Evidence(table, "4").claim(
         "false_induction_heads",
-        "There are five false induction heads, which attend more to labels of the query's class than to others: on "
-        "held-out texts, each scores higher than any head does with shuffled classes.",
+        "The model has five false induction heads, which attend more to labels of the query's class than to other "
+        "labels: on held-out texts each of them does so more than any head does with shuffled classes.",
         of(table, "chosen").groupby(level=0).min() - floor,
         "score above that with classes mixed",
         above=0,
     )
     yield Evidence(language, "4").claim(
         "the_same_heads_in_other_words",
-        "At least three of the five false induction heads are the same for other words of other kinds.",
+        "At least three of the five false induction heads, which attend most to labels of the query's class, are also "
+        "found with other words of other classes.",
         shared(language, other),
         "share of the chosen heads",
         at_least=MOST,
     )
     yield Evidence(language, "4").claim(
         "they_are_induction_heads",
-        "At least three of the five false induction heads are among the model's eight highest induction heads.",
+        "At least three of the five false induction heads, which attend most to labels of the query's class, are among "
+        "the eight heads with the highest induction scores.",
         of(language, "induction heads") / of(language, "induction heads", column="other"),
         "share of the chosen heads",
         at_least=MOST,
@@ -122,8 +123,8 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
     middle = language[language.kind == "chosen"].groupby("run").step.median()
     yield Evidence(language, "4").claim(
         "the_heads_are_late",
-        "The median layer of the five false induction heads is in the second half of the model (paper: they are in "
-        "late layers).",
+        "The median layer of the five false induction heads, which attend most to labels of the query's class, is in "
+        "the second half of the model (paper: they are in late layers).",
         middle / of(language, "layers"),
         "share of the layers",
         above=0.5,
@@ -142,14 +143,15 @@ def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
-    """The gap without the chosen heads, compared with random ones."""
+    """Claims about the gap without the chosen heads, compared with random ones."""
     for id, control, rivals in (
         ("silencing_narrows_the_gap", "random", "ten random sets of five heads"),
         ("more_than_the_same_layers", "same layers", "ten sets of five heads of the same layers"),
     ):
         yield Evidence(table, "4").claim(
             id,
-            f"Silencing the five false induction heads narrows the gap more than silencing the best of {rivals}.",
+            "Ablating the five false induction heads narrows the accuracy gap between true and permuted labels more "
+            f"than ablating any of {rivals} does.",
             of(table, "beyond", control, "low"),
             "lower end of what more is taken of the gap",
             above=0,
@@ -157,8 +159,9 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
     means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
     yield Evidence(table, "4").claim(
         "more_than_random_on_average",
-        "Silencing the five false induction heads narrows the gap more than silencing five random heads does on "
-        "average, from all layers and from the same layers (paper, GPT-J: by 39.0 % against 4.0 %).",
+        "Ablating the five false induction heads narrows the accuracy gap between true and permuted labels more than "
+        "ablating five random heads does on average, from all layers or from the same layers (paper, GPT-J: by 39.0 % "
+        "against 4.0 %).",
         means[0],
         "lower end of what is taken of the gap above the mean of random sets",
         above=0,
@@ -167,17 +170,18 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
-    """How much of the gap the heads carry, what silencing costs, and what late attention does."""
+    """Claims about how much of the gap the heads carry, the cost of silencing, and late attention."""
     yield Evidence(table, "4", source="paper").claim(
         "as_much_as_in_gpt_j",
-        "The five false induction heads carry as large a share of the gap as five heads of GPT-J do.",
+        "Ablating the five false induction heads closes at least as large a share of the accuracy gap between true and "
+        "permuted labels as ablating five heads of GPT-J does, 39.0 %.",
         of(table, "share"),
         "share of the gap",
         at_least=GPT_J,
     )
     yield Evidence(table, "4").claim(
         "true_answers_are_spared",
-        "Silencing the five false induction heads costs little accuracy after true labels (paper: .013).",
+        "Ablating the five false induction heads costs little accuracy after true labels (paper: a loss of .013).",
         of(table, "true lost", column="high"),
         "upper end of the accuracy lost",
         below=SPARED,
@@ -200,11 +204,11 @@ def of_draws(table: DataFrame, control: str) -> Series:
 
 
 def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """A comparison with the toy study's committed table."""
+    """Claims that compare with the toy study's committed table."""
     yield Evidence(language, "beyond").claim(
         "sharper_in_the_toy",
-        "In every toy model of the study `false_demonstrations`, silencing two heads removes a larger share of the gap "
-        "than silencing five does here.",
+        "In every toy model of the study `false_demonstrations`, ablating two heads closes a larger share of the gap "
+        "between true and permuted labels than ablating five does in the language model.",
         of(toys, "toy", "share").min() - of(language, "share", column="high"),
         "distance of the toys' shares above the upper end here",
         above=0,
@@ -212,11 +216,12 @@ def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
-    """The conditions under which the other claims mean anything."""
+    """Control claims, which state the conditions for the other claims to be meaningful."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "Control: in a hand-set model the head that copies labels has a score of 1, and without it the gap is gone.",
+        "Control: in a model with hand-set weights the head that copies labels has a false-induction score of 1, and "
+        "without it true and false labels give the same accuracy.",
         of(hand, "chosen"),
         "score",
         at_least=0.999,
@@ -229,7 +234,8 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     first = every[(every.kind == "gap") & (every.step == 0)]
     yield Evidence(first, "control (ours)").claim(
         "no_gap_before_attention",
-        "Control: before the first layer there is no gap, because all answers are read from the same colon.",
+        "Control: answers decoded before the first layer are equally accurate with true and with false labels, because "
+        "all are decoded from the same token, a colon.",
         first.value,
         "gap",
         equals=0,
@@ -237,7 +243,8 @@ def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     ends = [last(idle, "gap", "true less permuted", column) for column in ("low", "high")]
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
-        "Control: at initial weights there is no gap at the end (the 95 % interval contains 0).",
+        "Control: at initial weights, final answers are equally accurate with true and with false labels (the 95 % "
+        "interval of the difference contains 0).",
         last(idle, "gap", "true less permuted"),
         "gap",
         also=[bound("lower end", ends[0], at_most=0), bound("upper end", ends[1], at_least=0)],

@@ -1,4 +1,4 @@
-"""The figure of the study: answers after every layer, heads, accuracy without them, and a comparison with the toys."""
+"""The figure of the study: answers after every layer, heads, accuracy without them, and the toy models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BESIDE = (
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Accuracy after each layer; scores by layer; accuracies with parts silenced; the toys' numbers."""
+    """Accuracy after each layer; scores by layer; accuracies with parts silenced; the toy models' numbers."""
     shown = picture(12.5, 7.0)
     layers, heads, left, beside = shown.subplots(2, 2, width_ratios=[1.1, 1.0]).flatten().tolist()
     language = table[table.part == "language"]
@@ -42,7 +42,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
-    """A line per kind of label, with its interval at the first seed; other words are dotted."""
+    """Draw a line per kind of label, with its interval at the first seed; other words are dotted."""
     first = language[language.run == language.run.iloc[0]]
     for index, kind in enumerate(SHOWN):
         rows = first[(first.kind == "lens") & (first.name == kind)]
@@ -59,7 +59,7 @@ def draw_layers(ax: Axes, table: DataFrame, language: DataFrame) -> None:
 
 
 def draw_heads(ax: Axes, rows: DataFrame) -> None:
-    """Every head of the first seed by layer and by score on held-out texts; the chosen heads are named."""
+    """Draw every head of the first seed by layer and by score on held-out texts; the chosen heads are named."""
     first = rows[rows.run == rows.run.iloc[0]]
     scores = first[first.kind == "again"]
     chosen = first[first.kind == "chosen"]
@@ -74,7 +74,7 @@ def draw_heads(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_left(ax: Axes, rows: DataFrame) -> None:
-    """By silenced set: accuracies after true and permuted labels, and those of the whole model."""
+    """Draw accuracies with true and permuted labels for each silenced set, and those of the whole model."""
     for index, kind in enumerate(("true", "permuted")):
         whole = rows[(rows.kind == "whole") & (rows.name == kind)].value.mean()
         ax.axvline(whole, color=colour(index), lw=0.9, ls="--")
@@ -92,7 +92,7 @@ def draw_left(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
-    """The same numbers for the language model (filled) and for the toys of `false_demonstrations`."""
+    """Draw the same numbers for the language model (filled) and for the toy models of `false_demonstrations`."""
     ours = beside(rows)
     for at, (name, _) in enumerate(BESIDE):
         small = toys[toys.name == name].value
@@ -105,7 +105,7 @@ def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
 
 
 def beside(rows: DataFrame) -> dict[str, list[float]]:
-    """The language model's numbers by the toys' names; one per run."""
+    """The language model's numbers under the toy models' names; one per run."""
     found: dict[str, list[float]] = {name: [] for name, _ in BESIDE}
     for _, run in rows.groupby("run"):
         permuted = run[(run.kind == "lens") & (run.name == "permuted")].sort_values("step").value

@@ -20,7 +20,7 @@ REPORT = "overthinking.json"
 
 @dataclass(frozen=True)
 class Demonstrations(OfModel):
-    """True and false demonstrations, shown to a language model, to a hand-set model, or to an untrained one."""
+    """A report on true and false demonstrations, shown to a language model, a hand-set one, or an untrained one."""
 
     label = "demonstrations"
     file = REPORT
@@ -68,7 +68,7 @@ class Toy(OfTable):
 
 
 def toy_model(rows: DataFrame) -> dict[str, float]:
-    """One toy: accuracies, the critical layer as a share of all, and the share of the gap that two heads carry."""
+    """Rows on one toy model: accuracies, critical layer as a share of all, share of the gap that two heads carry."""
 
     def of(kind: str, name: str) -> float:
         (value,) = rows[(rows.kind == kind) & (rows.name == name)].value

@@ -28,8 +28,8 @@ class Words:
 
     Attributes:
         name: the name of the set.
-        words: the words; text line.
-        classes: the index of each word's own label; text line.
+        words: the words; shape (text, line).
+        classes: the index of each word's own label; shape (text, line).
         seed: the seed of labels that are drawn.
     """
 
@@ -45,11 +45,11 @@ class Words:
 
     @property
     def asked(self) -> Tensor:
-        """The classes of the lines that are asked; text place."""
+        """The classes of the lines that are asked; shape (text, place)."""
         return self.classes[:, -PLACES:]
 
     def shown(self, kind: str) -> Tensor:
-        """The index of the label that each line shows; text line.
+        """The index of the label that each line shows; shape (text, line).
 
         Args:
             kind: `true`; `permuted`, the label of the next class; `half`, each line is permuted or not, independently;
@@ -99,7 +99,7 @@ class Texts:
 
     Attributes:
         ids: text position.
-        label_at: the position at which each line's label begins; text line.
+        label_at: the position at which each line's label begins; shape (text, line).
         label_ids: first token of each label.
         first: the first text.
         tokens: the numbers of tokens of the shortest and the longest text.
@@ -113,7 +113,7 @@ class Texts:
 
     @property
     def queries(self) -> Tensor:
-        """The position before the label of each line that is asked; text place."""
+        """The position before the label of each line that is asked; shape (text, place)."""
         return self.label_at[:, -PLACES:] - 1
 
     def rows(self, some: slice) -> Texts:

@@ -1,4 +1,4 @@
-"""Reports as rows of a tidy table, for claims and figure."""
+"""Reports as rows of a tidy table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demonstrations(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def asks(found: Mapping[str, Any]) -> Iterator[Row]:
-    """Counts of what was asked."""
+    """Rows that count what was asked."""
     yield from (row("asks", name, found[name]) for name in ("texts", "asked"))
     for name in ("demonstrations", "tokens"):
         yield from (row("asks", f"{end} {name}", at) for end, at in zip(("least", "most"), found[name], strict=True))

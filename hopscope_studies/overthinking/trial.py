@@ -32,7 +32,7 @@ PAIR = ("true", "permuted")
 
 @dataclass(frozen=True)
 class Trial(Settings):
-    """The extent of the measurements."""
+    """Settings: how much is measured."""
 
     words: str = setting("unnatural", "set of words")
     count: int = setting(48, "texts, a half each for choosing and judging", low=6, high=1200)
@@ -53,17 +53,17 @@ class Half:
     read: dict[str, Answers]
 
     def by_layer(self, kind: str) -> Tensor:
-        """Calibrated accuracy; layer text place."""
+        """Calibrated accuracy; shape (layer, text, place)."""
         return calibrated(self.read[kind].by_layer, self.words.asked)
 
     @cached_property
     def gap(self) -> Tensor:
-        """Accuracy with true labels less that with permuted ones; layer."""
+        """Accuracy with true labels minus that with permuted ones; shape (layer)."""
         true, permuted = (self.by_layer(kind).mean((1, 2)) for kind in PAIR)
         return true - permuted
 
     def scores(self, lines: Tensor | None = None) -> Tensor:
-        """The score of every head with permuted labels; layer head."""
+        """The score of every head with permuted labels; shape (layer, head)."""
         lines = self.words.classes if lines is None else lines
         return scores(self.read["permuted"].looks, lines, self.words.asked)
 
@@ -136,7 +136,7 @@ def about(texts: dict[str, Texts], words: Words) -> dict[str, Any]:
 
 
 def described(first: Half, second: Half) -> dict[str, Any]:
-    """Accuracies and gaps after every layer, on all texts; the best layer is chosen and judged on different halves."""
+    """Accuracies and gaps after every layer on all texts; the best layer is chosen on one half, judged on the other."""
     curves = {kind: torch.cat([first.by_layer(kind), second.by_layer(kind)], 1).mean(2).T for kind in KINDS}
     gap = curves["true"] - curves["permuted"]  # text layer
     depth = gap.shape[1] - 1
@@ -157,12 +157,12 @@ def described(first: Half, second: Half) -> dict[str, Any]:
 
 
 def most_probable(kind: str, first: Half, second: Half) -> Tensor:
-    """How often the most probable label is the right one, at the end; text."""
+    """How often the most probable label is the right one, at the end; shape (text)."""
     return torch.cat([plain(half.read[kind].by_layer[-1], half.words.asked).mean(1) for half in (first, second)])
 
 
 def followed(first: Half, second: Half) -> Tensor:
-    """Calibrated accuracy of the false label that was shown, at the end; text."""
+    """Calibrated accuracy of the false label that was shown, at the end; shape (text)."""
     halves = (first, second)
     shown = [half.words.shown("permuted")[:, -PLACES:] for half in halves]
     parts = [calibrated(half.read["permuted"].by_layer[-1], one) for half, one in zip(halves, shown, strict=True)]

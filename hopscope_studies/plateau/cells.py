@@ -43,7 +43,7 @@ TINY: Changes = {
 
 
 def bias(start: float) -> dict[str, Any]:
-    """A learnt bias by distance that starts at `start` for the previous token in layer 0, and at 0 elsewhere."""
+    """A learnt bias by distance that starts at `start` for the previous token in layer 0 and at 0 otherwise."""
     return {"positions": f"relative(start='L0 1:{start:g}')"}
 
 
@@ -81,6 +81,6 @@ def taken(layers: Iterable[int], pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def combined(*several: Changes) -> Changes:
-    """Several changes in one; later ones override earlier ones."""
+    """Several changes in one; later changes override earlier ones."""
     parts = ("task", "model", "training")
     return {part: {name: value for one in several for name, value in one.get(part, {}).items()} for part in parts}

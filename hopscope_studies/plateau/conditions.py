@@ -89,7 +89,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_times(ax: Axes, ends: DataFrame, row: int, hops: list[str]) -> None:
-    """The marks of one condition, at a height for each hop."""
+    """Draw the marks of one condition, at a height for each hop."""
     ax.axhline(row, color=GREY, lw=0.4, zorder=0)
     for index, hop in enumerate(hops):
         part = ends[ends.hop == hop]
@@ -101,7 +101,7 @@ def draw_times(ax: Axes, ends: DataFrame, row: int, hops: list[str]) -> None:
 
 
 def draw_joins(ax: Axes, ends: DataFrame, row: int) -> None:
-    """The joins of one condition: a line per seed from start to end."""
+    """Draw the joins of one condition: a line per seed from start to end."""
     ax.axhline(row, color=GREY, lw=0.4, zorder=0)
     for index, (start, end) in enumerate(zip(ends.joined_start, ends.joined, strict=True)):
         height = row + 0.16 * (index - (len(ends) - 1) / 2)

@@ -38,7 +38,7 @@ def courses_of(
 
 
 def factors_of(run: Run) -> DataFrame:
-    """The two measures at each logged step."""
+    """Join attention and look-up attention at each logged step."""
     rows = []
     for row in run.rows:
         joins, looks = (row["measures"][name] for name in ("join_attention", "look_up_attention"))

@@ -37,7 +37,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def side_by_side(figure: SubFigure, table: DataFrame, starts: list[float]) -> None:
-    """A column per start: losses above, attention below; a line per seed."""
+    """Draw a column per start: losses above, attention below; a line per seed."""
     axes = figure.subplots(2, len(starts), sharex=True, sharey="row", squeeze=False)
     for column, start in enumerate(starts):
         part = table[table.start == start]
@@ -59,12 +59,12 @@ def side_by_side(figure: SubFigure, table: DataFrame, starts: list[float]) -> No
 
 
 def lines(ax: Axes, table: DataFrame, column: str, tint: str, label: str) -> None:
-    """A line per run, named once."""
+    """Draw a line per run, with one entry in the legend."""
     run_lines(ax, table, column, color=tint, label=label, lw=1, alpha=0.7)
 
 
 def draw_portrait(ax: Axes, table: DataFrame) -> None:
-    """Each run's course in the plane of the two factors."""
+    """Draw each run's course in the plane of the two factors."""
     first = table[table.hop == "x1"]
     starts = sorted(first.start.unique())
     for index, start in enumerate(starts):
@@ -81,7 +81,7 @@ def draw_portrait(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_law(ax: Axes, table: DataFrame, theory: Theory | None) -> None:
-    """When x1 was learnt, by the join's attention at the start; runs that did not learn it are hollow, at the top."""
+    """Draw when x1 was learnt, by the initial join; runs that did not learn it are hollow, at the top."""
     small = table[(table.D == 3) & (table.order == "deepest_first") & (table.heads == 1) & (table.hop == "x1")]
     ceiling = 1.15 * float(small.steps.max()) if len(small) else 1.0
     for index, (mlp, part) in enumerate(small.groupby("mlp")):
@@ -106,7 +106,7 @@ def draw_law(ax: Axes, table: DataFrame, theory: Theory | None) -> None:
 
 
 def draw_theory(ax: Axes, theory: Theory) -> None:
-    """The two-factor model's time, and that of growth alone."""
+    """Draw the two-factor model's time, and that of growth alone."""
     starts = numpy.linspace(0, 4.2, 85)
     values = tuple(2 * fact for fact in range(1, 13))  # all value positions at N = 4, D = 3
     for model, name, style in ((theory.model, "two factors", "-"), (theory.free, "growth alone", ":")):
@@ -116,7 +116,7 @@ def draw_theory(ax: Axes, theory: Theory) -> None:
 
 
 def draw_learns(ax: Axes, table: DataFrame) -> None:
-    """The share of runs that learn x1, by start; with several D, a map."""
+    """Draw the share of runs that learn x1, by start; with several D, draw a map."""
     if table.D.nunique() * table.order.nunique() > 1:
         draw_map(ax, table)
         return
@@ -132,7 +132,7 @@ def draw_learns(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_map(ax: Axes, table: DataFrame) -> None:
-    """A map of the share of hops learnt: rows are orders and D, columns are starts."""
+    """Draw a map of the share of hops learnt: rows are orders and D, columns are starts."""
     ends = table.drop_duplicates(["run", "hop"])
     ends = ends.assign(learns=ends.learnt.notna(), row=ends.order.map(ORDERS) + ", D = " + ends.D.astype(str))
     shares = ends.pivot_table(index="row", columns="start", values="learns", aggfunc="mean", sort=False)

@@ -1,6 +1,6 @@
 """The gradient of the loss on layer 0's attention to the previous token, by the role of the attending position.
 
-The bias for the token before is one number for all rows of layer 0's pattern, so its gradient is the sum over rows of
+The bias for the previous token is one number for all rows of layer 0's pattern, so its gradient is the sum over rows of
 the gradients of their scores. Split by role, it shows which positions need the head and which are harmed by it.
 """
 

@@ -44,11 +44,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def threshold_claims(table: DataFrame) -> Iterator[Claim]:
-    """Which starts learn."""
+    """Claims about which starts learn."""
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     yield Evidence(weak, "beyond (9.2)", among=table).claim(
         "weak_starts_wait",
-        f"With a weak prior (initial bias b ≤ {WEAK:g}) no run of the three-hop model learns x1 in 400 steps.",
+        f"With a weak prior for the previous token (initial attention bias b ≤ {WEAK:g}) no run of the three-hop model "
+        "learns the first hop, x1, in 400 steps.",
         hop_times(weak, "x1").map(math.isfinite),
         "runs that learn x1",
         at_most=0,
@@ -56,7 +57,8 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(strong, "beyond (9.2)", among=table).claim(
         "strong_starts_learn",
-        f"With a stronger prior (b ≥ {STRONG:g}) every run of the three-hop model learns x1 in 400 steps.",
+        f"With a stronger prior for the previous token (initial attention bias b ≥ {STRONG:g}) every run of the "
+        "three-hop model learns the first hop, x1, in 400 steps.",
         hop_times(strong, "x1").map(math.isfinite),
         "runs that learn x1",
         at_least=1,
@@ -66,7 +68,7 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     begun = first[first < math.inf].index
     yield Evidence(table[table.run.isin(begun)], "beyond (9.2)", among=table).claim(
         "later_hops_follow",
-        "Nine in ten of the three-hop models that learn x1 also learn x2 and x3 within the same 400 steps.",
+        "Nine in ten three-hop models that learn the first hop also learn the other two within the same 400 steps.",
         last[begun].map(math.isfinite),
         "runs that learn every hop",
         at_least=0.9,
@@ -75,29 +77,31 @@ def threshold_claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def factor_claims(ends: DataFrame) -> Iterator[Claim]:
-    """How the two factors change."""
+    """Claims about how the two factors change."""
     first = ends[ends.hop == "x1"]
     waits, learns = first[first.learnt.isna()], first[first.learnt.notna()]
     begun = waits[waits.start > 0]
     yield Evidence(begun, "beyond (9.2)", among=first).claim(
         "the_join_is_unlearnt",
-        "Where the three-hop model does not learn x1, it unlearns the join of a fact's tokens that its prior gave it: "
-        "the join's attention at the end is less than 0.8 of that at the start.",
+        "If the three-hop model does not learn the first hop, it unlearns what its prior gave it, attention from a "
+        "fact's value to its key: at the end of training this attention is less than 0.8 of that at the start.",
         begun["joined"] / begun.joined_start,
         "share of the join's attention that is left",
         below=0.8,
     )
     yield Evidence(waits, "beyond (9.2)", among=first).claim(
         "the_look_up_goes_too",
-        "Where the three-hop model does not learn x1, the look-up does not form either: no head's attention from the "
-        "query to its first value reaches 1/N, that of a model that finds the N facts of a step by their positions.",
+        "If the three-hop model does not learn the first hop, the look-up does not form either: no head's attention "
+        "from the query to the first value reaches 1/N, the attention of a head that finds the N facts of a step by "
+        "their positions.",
         waits.look_up,
         "look-up attention at the end",
         below=0.25,
     )
     yield Evidence(learns, "beyond (9.2)", among=first).claim(
         "what_learns_keeps_its_join",
-        "Control: where the three-hop model learns x1, the join's attention is higher at the end than at the start.",
+        "Control: if the three-hop model learns the first hop, layer 0's attention from a fact's value to its key is "
+        "higher at the end of training than at the start.",
         learns["joined"] / learns.joined_start,
         "join's attention at the end over that at the start",
         above=1,
@@ -105,14 +109,14 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def the_law(table: DataFrame) -> Claim:
-    """The time by the join at the start, for runs that learn, seed by seed and with or without MLPs."""
+    """Claims about learning time by the initial join, for runs that learn, with and without MLPs."""
     first = endings(table[table.hop == "x1"]) if len(table) else table.assign(joined_start=[])
     learns = first[first.learnt.notna()]
     exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
     return Evidence(learns, "beyond (9.2)", among=first).claim(
         "time_goes_as_one_over_the_join",
-        "Among three-hop models that learn x1, the step at which they do is inversely proportional to the join's "
-        "attention at the start.",
+        "Among three-hop models that learn the first hop, the step at which they do is inversely proportional to layer "
+        "0's initial attention from a fact's value to its key (the join).",
         exponents,
         "exponent of that attention",
         n=learns.seed.nunique(),
@@ -178,7 +182,7 @@ def halfway(table: DataFrame) -> float:
 
 
 def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
-    """The theory's predictions for starts to which it was not fitted."""
+    """Claims about the theory's predictions for starts to which it was not fitted."""
     theory = theory_of(table) if len(table) else None
     edge = theory.model.threshold(theory.steps, stride=STRIDE) if theory else math.nan
     share = hop_times(table, "x1").map(math.isfinite)
@@ -187,8 +191,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     fit = f"fitted to b = {FIT[0]:g} and {FIT[1]:g} alone"
     yield Evidence(table, "beyond", among=among).claim(
         "the_model_predicts_the_threshold",
-        f"The two-factor model of join and look-up, {fit}, puts the threshold between the greatest b at which no run "
-        f"learns x1 and the least at which all do ({never:g} and {always:g}).",
+        f"A two-factor model of join and look-up, {fit}, predicts a threshold of the initial bias b between the "
+        f"greatest b at which no run learns the first hop and the least at which all do ({never:g} and {always:g}).",
         [edge],
         "predicted threshold",
         also=[bound("predicted threshold", edge, above=never), bound("predicted threshold", edge, below=always)],
@@ -199,8 +203,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     told = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
     yield Evidence(table[table.start.isin(held)], "beyond", among=among).claim(
         "the_model_predicts_the_times",
-        f"The two-factor model, {fit}, predicts within a factor of 2 when x1 is learnt from the other starts at which "
-        f"most runs learn it (predicted over measured: {told}).",
+        f"A two-factor model of join and look-up, {fit}, predicts to within a factor of 2 when the first hop is learnt "
+        f"from other initial biases b at which most runs learn it (predicted over measured step: {told}).",
         [max(ratio, 1 / ratio) for ratio in ratios],
         "factor between prediction and median",
         at_most=2,
@@ -208,8 +212,8 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
     yield Evidence(table[table.start == FIT[0]], "beyond", among=among).claim(
         "growth_alone_has_no_threshold",
-        "Control: without the cost of the join at queries and the decay of the look-up, the two-factor model predicts "
-        f"that x1 is learnt from b = {FIT[0]:g}, which no run does.",
+        "Control: without the join's cost at queries and the look-up's decay, a two-factor model of join and look-up "
+        f"predicts that the first hop is learnt from an initial bias b = {FIT[0]:g}, which no run does.",
         [free],
         "predicted step",
         also=[

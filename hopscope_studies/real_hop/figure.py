@@ -37,7 +37,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_circuit(ax: Axes, rows: DataFrame) -> None:
-    """The circuit of one seed, from its rows."""
+    """Draw the circuit of one seed, from its rows."""
     places, edges, tokens = (rows[rows.kind == kind] for kind in ("place", "edge", "token"))
     facts = rows[rows.kind == "facts"].name
     drawn: list[tuple[str, str, str, float]] = []
@@ -63,7 +63,7 @@ def readable(token: str) -> str:
 
 
 def draw_kept(ax: Axes, rows: DataFrame) -> None:
-    """The share of the metric that sets keep on facts that the search never saw; a point per seed or random set."""
+    """Draw the share of the metric that sets keep on facts the search never saw; a point per seed or random set."""
     for height, (name, _) in enumerate(KEPT):
         some = rows[(rows.kind == "kept") & (rows.name == name)]
         random = name.startswith("random")
@@ -81,7 +81,7 @@ def draw_kept(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_deadline(ax: Axes, rows: DataFrame) -> None:
-    """The metric if the first hop's answer is patched in before a layer, and the accuracy of probes there."""
+    """Draw the metric when the first hop's answer is patched in before a layer, and the probes' accuracy there."""
     handed = rows[rows.kind == "handed in: metric"].sort_values("step")
     run_lines(ax, handed, color=PALETTE[0], label="answer, if it is handed in before", lw=1.6, alpha=1)
     for seed in seeds_of(rows):
@@ -104,7 +104,7 @@ def draw_deadline(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_changes(ax: Axes, rows: DataFrame) -> None:
-    """The metric as it is, with heads changed, and with the same change to random heads."""
+    """Draw the metric as it is, with heads changed, and with the same change to random heads."""
     kinds = (
         ("perfect: metric", "all of these", "lookups perfect"),
         ("louder: metric", "the heads", "circuit louder"),

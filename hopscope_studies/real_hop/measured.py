@@ -15,7 +15,7 @@ REPORT = "circuit.json"
 
 @dataclass(frozen=True)
 class OneHop(OfModel):
-    """The circuit of one hop."""
+    """A report on the circuit of one hop."""
 
     label = "circuit"
     file = REPORT
@@ -47,7 +47,7 @@ class OneHop(OfModel):
 
 @dataclass(frozen=True)
 class TwoHops(OfModel):
-    """Why two hops fail."""
+    """A report on why two hops fail."""
 
     label, part = "two-hops", "two hops"
     file = REPORT

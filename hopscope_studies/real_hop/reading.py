@@ -10,7 +10,7 @@ from hopscope_studies.real_hop.language.portrait import looked_at
 
 
 def one_hop(report: Mapping[str, Any]) -> Iterator[Row]:
-    """The circuit of one hop; for a wording that the model cannot do, its answers alone."""
+    """Rows on the circuit of one hop; for a wording that the model cannot do, only on its answers."""
     answers = report["answers"]
     yield row("answers", "metric", answers["metric"])
     yield row("answers", "metric with no node", answers["none"])
@@ -26,7 +26,7 @@ def one_hop(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def judged(report: Mapping[str, Any]) -> Iterator[Row]:
-    """The circuit on facts that the search has not seen, and random sets."""
+    """Rows on the circuit on facts that the search has not seen, and on random sets."""
     yield from (row("node", one["node"], one["score"]) for one in report["nodes"])
     yield row("size", "all nodes", report["of"])
     for unit in ("nodes", "heads", "places"):
@@ -41,7 +41,7 @@ def judged(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def compared(report: Mapping[str, Any]) -> Iterator[Row]:
-    """Edges, baselines, curves, single nodes, and nodes against the answer."""
+    """Rows on edges, baselines, curves, single nodes, and nodes against the answer."""
     edges = report["judged"]["edges"]
     yield row("size", "edges", edges["size"])
     yield row("size", "possible edges", edges["of"])
@@ -63,7 +63,7 @@ def compared(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def drawn(report: Mapping[str, Any]) -> Iterator[Row]:
-    """The content of the picture of the circuit."""
+    """Rows with the content of the picture of the circuit."""
     for step, (name, token) in enumerate(zip(report["asks"]["names"], report["asks"]["tokens"], strict=True)):
         yield row("token", name, step=step, other=repr(token))
     yield row("facts", repr(report["asks"]["facts"]))
@@ -76,7 +76,7 @@ def drawn(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def change(found: Mapping[str, Any]) -> Iterator[Row]:
-    """Perfect heads and gains: the metric and the accuracy with each, and with random heads."""
+    """Rows on perfect heads and gains: the metric and the accuracy with each, and with random heads."""
     perfect = found["perfect"]
     for one in perfect["single"]:
         yield from answered("perfect", one["heads"][0], one)
@@ -92,13 +92,13 @@ def change(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def answered(kind: str, name: str, found: Mapping[str, Any], **more: Any) -> Iterator[Row]:
-    """The metric and the accuracy of an answer."""
+    """Rows on the metric and the accuracy of an answer."""
     yield row(f"{kind}: metric", name, found["metric"], **more)
     yield row(f"{kind}: accuracy", name, found["accuracy"], **more)
 
 
 def two_hops(report: Mapping[str, Any]) -> Iterator[Row]:
-    """The reasons why two hops fail."""
+    """Rows on the reasons why two hops fail."""
     for name, found in report["answers"].items():
         yield from answered("answers", name.replace("_", " "), found)
     for one in report["lens"]:

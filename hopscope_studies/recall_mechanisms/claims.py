@@ -26,7 +26,10 @@ def beside(table: DataFrame, kind: str, start: str = "") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What is known, topic heads, the function, the regression, the last layer, the toys, and controls."""
+    """Claims about known facts, topic heads and their replacement, what adds the answer, the last layer, and controls.
+
+    Findings of the toy study `facts` are among them.
+    """
     language = table[table.part == "language"]
     parts = (about_knowledge, about_topic_heads, about_exchange, about_function, about_regression, about_the_last_layer)
     for claim in chain(*(about(language) for about in parts), about_toys(language)):
@@ -35,13 +38,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_knowledge(table: DataFrame) -> Iterator[Claim]:
-    """How many prompts have the right word as the likeliest."""
+    """Claims about how often the right word is the likeliest."""
     rows = table[table.kind == "right"]
     first = rows[rows.run == rows.run.min()]
     yield Evidence(rows, "3").claim(
         "enough_is_known",
-        f"{' and '.join(sorted(set(table.model)))} knows enough facts to judge every sentence by: for "
-        f"{first.value.sum():.0f} of {first.step.sum():.0f} prompts the right word is its likeliest.",
+        f"{' and '.join(sorted(set(table.model)))} knows at least a dozen facts for every prompt template: for "
+        f"{first.value.sum():.0f} of {first.step.sum():.0f} prompts its likeliest next word is right.",
         rows.value,
         "number of facts that a sentence brings out",
         at_least=ENOUGH,
@@ -49,13 +52,13 @@ def about_knowledge(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
-    """Whether a few heads write the subject at the last token."""
+    """Claims that a few heads write the subject at the last token."""
     evidence = Evidence(table, "4")
     chances = [table[(table.kind == "topic: share") & table.name.str.startswith(name)] for name in CONTROLS]
     yield evidence.claim(
         "ten_heads_write_the_topic",
-        "Ten heads, the topic heads, write at least half of what all heads together write along the subject at the "
-        "last token, and ten random heads next to nothing.",
+        "Ten heads, called topic heads, write at least half of what all heads together write in the subject's "
+        "direction at the last token, and ten random heads next to nothing.",
         of(table, "topic: share", "topic"),
         "share of what is written",
         at_least=MOST,
@@ -64,7 +67,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     )  # fmt: skip
     yield evidence.claim(
         "they_write_the_subject_more_than_the_answer",
-        "What topic heads write is more along the subject than along the answer, with both directions fitted jointly.",
+        "What topic heads write at the last token lies more in the subject's direction than in the answer's, with both "
+        "directions fitted jointly.",
         of(table, "apart: heads", "subject over answer", "low"),
         "lower end of what is written along the subject beyond what is along the answer",
         above=0,
@@ -72,7 +76,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     above = [of(table, "topic: looks", "topic", "low") - beside(table, "topic: looks", name) for name in CONTROLS]
     yield evidence.claim(
         "topic_heads_look_at_the_subject",
-        "Topic heads attend to the subject more than the best of ten random sets, and of ten sets of the same layers.",
+        "Topic heads (the ten that write the subject) attend to the subject more than any of ten random sets of heads, "
+        "and of ten sets of heads of the same layers.",
         above[0],
         "lower end of attention above that of random heads",
         above=0,
@@ -81,7 +86,8 @@ def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     chosen = table[(table.kind == "chosen") & (table.name == "topic")].groupby("run").step.median()
     yield evidence.claim(
         "the_topic_comes_first",
-        "The median layer of the topic heads is no later than the MLP that applies the function.",
+        "The median layer of the topic heads (the ten that write the subject) is no later than that of the MLP that "
+        "adds most to the answer.",
         of(table, "function", "layer") - chosen,
         "number of layers in between",
         at_least=0,
@@ -92,26 +98,27 @@ CONTROLS = ("random", "same layers")
 
 
 def about_exchange(table: DataFrame) -> Iterator[Claim]:
-    """The effects of replacing the topic heads' outputs."""
+    """Claims about replacing the topic heads' outputs."""
     evidence = Evidence(table, "4")
     for id, kind, sentence in (
         (
             "topic_heads_are_needed",
             "lost",
-            "With the topic heads' outputs set to the sentence's mean, more of what is known about the subject is lost "
-            "than with the best of ten random sets, and of ten sets of the same layers.",
+            "Replacing the topic heads' outputs by their means over subjects lowers the answer's logit, measured "
+            "against other answers of the relation, more than replacing those of any of ten random sets of heads, and "
+            "of ten sets of the same layers.",
         ),
         (
             "topic_heads_carry_the_argument",
             "exchanged",
-            "With the topic heads' outputs taken from another subject's prompt, the answer moves further towards the "
-            "other subject's than with the best of the random sets.",
+            "If the topic heads' outputs are taken from another subject's prompt, the answer moves further towards the "
+            "other subject's answer than if those of any random set of heads are.",
         ),
         (
             "mlps_apply_it_to_the_argument",
             "by_mlps",
-            "With the topic heads' outputs taken from another subject's prompt, what MLPs add moves further towards "
-            "the other subject's answer than with the best of the random sets.",
+            "If the topic heads' outputs are taken from another subject's prompt, what MLPs add to the logits moves "
+            "further towards the other subject's answer than if those of any random set of heads are.",
         ),
     ):
         ends = [of(table, f"beyond: {kind}", f"topic over {name}", "low") for name in CONTROLS]
@@ -126,13 +133,13 @@ def about_exchange(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_function(table: DataFrame) -> Iterator[Claim]:
-    """Whether an MLP adds the answer."""
+    """Claims that an MLP adds the answer."""
     layers = table[table.kind == "adds"].groupby("run").step.max() + 1
     where = of(table, "function", "layer")
     yield Evidence(table, "5").claim(
         "a_late_mlp_adds_the_answer",
-        "An MLP in the last third of the layers adds to the answer, and more than to other subjects' answers (judged "
-        "on other facts than those that chose it).",
+        "The MLP that adds most to the answer's logit is in the last third of the layers, and adds more to it than to "
+        "other subjects' answers (judged on other facts than those that chose it).",
         of(table, "function", "adds", "low"),
         "lower end of what it adds (nats)",
         above=0,
@@ -145,13 +152,13 @@ def about_function(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_regression(table: DataFrame) -> Iterator[Claim]:
-    """What explains the MLP's output."""
+    """Claims about what explains the MLP's output."""
     evidence = Evidence(table, "5")
     mixed = table[table.kind == "regression: mixed"]
     yield evidence.claim(
         "the_answer_is_in_it",
-        "In the regression of the chosen MLP's output, the coefficient of the answer's direction is above 0 and above "
-        "those with answers shuffled.",
+        "If the output of the MLP that adds most to the answer is regressed on directions, the coefficient of the "
+        "answer's direction is above 0 and above those with answers shuffled.",
         of(table, "regression: number", "answer", "low"),
         "lower end of the answer's number",
         above=0,
@@ -165,8 +172,8 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "heads_explain_it",
-        "The heads' outputs and the rest of what the chosen MLP reads explain how its output varies between subjects "
-        "(R², on facts that were not fitted).",
+        "A linear regression on heads' outputs and the rest of its input explains how the output of the MLP that adds "
+        "most to the answer varies between subjects (R², on facts that were not fitted).",
         of(table, "regression", "read"),
         "R²",
         at_least=FEW,
@@ -182,14 +189,14 @@ def about_regression(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_numbers(table: DataFrame) -> Iterator[Claim]:
-    """The coefficients of the heads' outputs, and the intercept."""
+    """Claims about the coefficients of the heads' outputs, and about the intercept."""
     evidence = Evidence(table, "5")
     heads = table[table.kind == "regression: head"]
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
     yield evidence.claim(
         "it_erases_and_amplifies",
-        "The chosen MLP erases what some topic heads wrote and amplifies what others wrote: the intervals of some "
-        "coefficients lie below 0, and those of others above 0.",
+        "The MLP that adds most to the answer erases what some topic heads wrote and amplifies what others wrote: the "
+        "intervals of some regression coefficients lie below 0, and those of others above 0.",
         erased,
         "number of heads that are erased",
         at_least=1,
@@ -197,8 +204,8 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "the_intercept_points_to_the_kind",
-        "The intercept of the chosen MLP's regression, which is the same for all subjects, adds more to answers of its "
-        "relation than to those of other relations.",
+        "In the regression of the output of the MLP that adds most to the answer, the intercept, which is the same for "
+        "all subjects, adds more to answers of its relation than to those of other relations.",
         of(table, "intercept", "own kind", "low"),
         "lower end of what it adds (nats)",
         above=0,
@@ -206,7 +213,7 @@ def about_numbers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
-    """Whether it suppresses the answer."""
+    """Claims about whether the last layer suppresses the answer."""
     yield Evidence(table, "6", source="paper's direction, our bound").claim(
         "the_last_layer_suppresses",
         "The last layer lowers the right answer's logit in more than three quarters of the prompts (paper: in all "
@@ -218,7 +225,7 @@ def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "6", source="paper's direction").claim(
         "halving_it_helps",
-        "With half of what the last layer adds, the right answer is more probable (paper: suppression can be "
+        "If what the last layer adds is halved, the right answer becomes more probable (paper: suppression can be "
         "reversed).",
         of(table, "last layer", "halving adds", "low"),
         "lower end of the probability gained",
@@ -227,19 +234,19 @@ def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_toys(table: DataFrame) -> Iterator[Claim]:
-    """What the toy study `facts` found, asked of a language model."""
+    """Claims on what the toy study `facts` found, for a language model."""
     evidence = Evidence(table, "beyond")
     yield evidence.claim(
         "the_kind_before_the_fact",
-        "Going up the layers, the relation's part of the loss falls to half before the subject's part does, as it does "
-        "over training in the toy models of `facts`.",
+        "Going up the layers, the loss on the answer's relation is halved before the loss on the answer within its "
+        "relation, as happens over training in the toy models of `facts`.",
         of(table, "halved after", "subject later", "low"),
         "lower end of the layers in between",
         above=0,
     )
     yield evidence.claim(
         "mlps_add_more_than_heads",
-        "MLPs add more of what is known about the subject than heads do.",
+        "MLPs add more than heads do to the right answer's logit, measured against other answers of the relation.",
         of(table, "share", "mlps", "low"),
         "lower end of the MLPs' share",
         above=0.5,
@@ -247,12 +254,12 @@ def about_toys(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """The conditions under which the other claims mean anything."""
+    """Control claims, which state the conditions for the other claims to be meaningful."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "Control: in a hand-set model the measures find what was planted: the topic head, the memory with its "
-        "coefficient, and the suppression.",
+        "Control: in a model with hand-set weights the measures find what was planted: the topic head, the MLP that "
+        "adds the answer with its coefficient, and the suppression in the last layer.",
         of(hand, "topic: share", "topic"),
         "share of the topic head",
         within=around(1, 1e-3),

@@ -1,4 +1,4 @@
-"""The figure of the study: contributions to the answer, topic heads, replaced outputs, and the toys."""
+"""The figure of the study: contributions to the answer, topic heads, replaced outputs, and the toy models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def first_of(rows: DataFrame) -> DataFrame:
 
 
 def draw_layers(ax: Axes, rows: DataFrame) -> None:
-    """By layer: its addition to the answer among its kind, its MLP's part of that, and that among all words."""
+    """Draw by layer what it adds to the answer, its MLP's part of that, and the share within all words."""
     first = first_of(rows)
     for index, (kind, name, words) in enumerate(
         (
@@ -60,7 +60,7 @@ def draw_layers(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_heads(ax: Axes, rows: DataFrame) -> None:
-    """Every head of the first seed by layer and by how much it writes along the subject, on held-out groups."""
+    """Draw every head of the first seed by layer and by how much it writes along the subject, on held-out groups."""
     first = first_of(rows)
     heads = first[first.kind == "head: topic"]
     names = set(first[(first.kind == "chosen") & (first.name == "topic")].other)
@@ -75,7 +75,7 @@ def draw_heads(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_instead(ax: Axes, rows: DataFrame) -> None:
-    """By set of heads: the shares with their outputs replaced, a mark per seed or random set."""
+    """Draw by set of heads the shares with their outputs replaced, a mark per seed or random set."""
     for index, (kind, words) in enumerate(SHARES):
         found = rows[rows.kind == f"instead: {kind}"]
         for at, (name, _) in enumerate(SETS):
@@ -91,7 +91,7 @@ def draw_instead(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_parts(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
-    """How often each part of the answer is right after each layer; the legend says when the toys learn it."""
+    """Draw how often each part of the answer is right by layer; the legend says when toy models learn it."""
     first = first_of(rows)
     for index, name in enumerate(("relation", "subject")):
         some = first[(first.kind == "lens: right") & (first.name == name)]

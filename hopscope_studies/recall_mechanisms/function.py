@@ -43,7 +43,7 @@ def function(prompts: Prompts, topic: Sequence[Head], seed: int) -> dict[str, An
 
 
 def of_others(one: Recall, layer: int, seed: int) -> Tensor:
-    """An MLP's addition to the answer of another subject of the sentence; fact."""
+    """An MLP's addition to the answer of another subject of the sentence; shape (fact)."""
     order = torch.randperm(len(one.asks.groups), generator=generator(seed, "mixed answers"))
     other = torch.empty_like(order)
     other[order] = order.roll(1)
@@ -65,7 +65,7 @@ def design(prompts: Prompts, layer: int, heads: Sequence[Head]) -> Design:
 
 
 def vectors(one: Recall, layer: int, heads: Sequence[Head]) -> Tensor:
-    """Directions of length 1, the heads' outputs, and the rest of the stream before an MLP; fact vector d_model."""
+    """Directions of length 1, the heads' outputs, and the rest of the stream before an MLP; (fact, vector, d_model)."""
     units = [one.unit(row) for row in (one.subject_among_its_kind, one.answer_among_its_kind)]
     written = one.written(heads)
     rest = one.wrote.streams[:, layer + 1] - one.wrote.mlps[:, layer] - written.sum(1)
@@ -95,7 +95,7 @@ def intercept(prompts: Prompts, made: Design) -> Number:
 
 
 def of_its_kind(one: Recall, every: Tensor) -> Tensor:
-    """The answer minus the mean answer of other relations, with the final norm of its prompt; fact d_model."""
+    """The answer minus the mean answer of other relations, with the final norm of its prompt; shape (fact, d_model)."""
     others = every[~torch.isin(every, one.asks.choices)]
     rest = one.unembedding[others].mean(0) if len(others) else one.unembedding.mean(0)
     return one.folded(one.wrote.streams[:, -1]) * (one.unembedding[one.asks.answers] - rest)

@@ -51,17 +51,17 @@ class Pairs:
 
     @property
     def whole(self) -> Tensor:
-        """The whole of each share: the knowledge, and both distances to the other subject's run; fact 3."""
+        """The whole of each share: the knowledge, and both distances to the other subject's run; shape (fact, 3)."""
         return torch.stack([self.now[:, LOST], *(self.now - self.then)[:, 1:].unbind(1)], 1)
 
     def numbers(self, wrote: Wrote) -> Tensor:
-        """The answer against its kind; the answer against the other's, in all and from MLPs; fact 3."""
+        """The answer's share among its kind, and its share against the paired answer in all and by MLPs; (fact, 3)."""
         shares = self.recall.shares(wrote, self.between)
         known = self.recall.shares(wrote, self.recall.answer_among_its_kind).total
         return torch.stack([known, shares.total, shares.mlps.sum(1)], 1)
 
     def moved(self, heads: list[Head]) -> Tensor:
-        """By how much these three numbers fall with a set of heads changed; fact 3."""
+        """By how much these three numbers fall with a set of heads changed; shape (fact, 3)."""
         z = self.recall.wrote.z
         mean = self.recall.run(Instead(heads, z.mean(0, keepdim=True).expand_as(z)))
         other = self.recall.run(Instead(heads, z[self.other]))
@@ -69,7 +69,7 @@ class Pairs:
 
 
 def at(wrote: Wrote, rows: Tensor) -> Wrote:
-    """The same for other facts."""
+    """The same outputs for other facts."""
     return Wrote(wrote.z[rows], wrote.looks[rows], wrote.mlps[rows], wrote.streams[rows])
 
 

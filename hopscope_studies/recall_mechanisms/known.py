@@ -1,4 +1,4 @@
-"""The prompts that count, those for which a model's likeliest word is right, in halves of groups."""
+"""The prompts that count, those for which the model's likeliest word is right, divided into two halves by group."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def last_layer(prompts: Prompts, seed: int) -> dict[str, Any]:
 
 
 def probabilities(one: Recall) -> Tensor:
-    """The probability of the answer, by the share of the last layer that is kept; fact kept."""
+    """The probability of the answer, by the share of the last layer that is kept; shape (fact, kept)."""
     before, after = one.wrote.streams[:, -2:].unbind(1)
     rows = torch.arange(len(before))
     logits = [one.logits(before + kept * (after - before)) for kept in KEPT]
@@ -51,20 +51,20 @@ def probabilities(one: Recall) -> Tensor:
 
 
 def added(one: Recall, tokens: Tensor) -> Tensor:
-    """The last layer's addition to the logit of a token, against the mean of all; fact."""
+    """The last layer's addition to the logit of a token, against the mean of all; shape (fact)."""
     before, after = one.wrote.streams[:, -2:].unbind(1)
     along = one.folded(after) * (one.unembedding[tokens] - one.unembedding.mean(0))
     return torch.einsum("fd,fd->f", after - before, along)
 
 
 def of_runner_up(one: Recall) -> Tensor:
-    """The addition to the likeliest token other than the answer without the last layer; fact."""
+    """What the last layer adds to the likeliest token other than the answer before it; shape (fact)."""
     logits = one.logits(one.wrote.streams[:, -2]).clone()
     logits[torch.arange(len(logits)), one.asks.answers] = -torch.inf
     return added(one, logits.argmax(-1))
 
 
 def of_others(one: Recall, seed: int) -> Tensor:
-    """The addition to a random token; fact."""
+    """What the last layer adds to a random token; shape (fact)."""
     drawn = generator(seed, "other words")
     return added(one, torch.randint(len(one.unembedding), (len(one.asks.groups),), generator=drawn))

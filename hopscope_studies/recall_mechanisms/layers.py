@@ -80,7 +80,7 @@ def of_part(of: Callable[[Tensor], Tensor], part: int, means: Tensor) -> Tensor:
 
 
 def parts_of(one: Recall, relations: dict[str, Tensor]) -> Tensor:
-    """Losses of both parts, and whether they are right, for every fact of a sentence; fact 2 layer part."""
+    """Losses of both parts, and whether they are right, for every fact of a sentence; shape (fact, 2, layer, part)."""
     logits = read(one, relations)
     sizes = torch.tensor([float(len(some)) for some in relations.values()])
     blocks = torch.stack([some.logsumexp(-1) for some in logits.values()], -1) - sizes.log()
@@ -94,7 +94,7 @@ def parts_of(one: Recall, relations: dict[str, Tensor]) -> Tensor:
 
 
 def read(one: Recall, relations: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The logits of each relation's answers after every layer; fact layer answer."""
+    """The logits of each relation's answers after every layer; shape (fact, layer, answer)."""
     normed = one.lens.model.model.norm(one.wrote.streams)
     return {name: normed @ one.unembedding[tokens].T for name, tokens in relations.items()}
 

@@ -68,7 +68,7 @@ class Toy(OfTable):
 
 
 def halved(curve: DataFrame) -> dict[str, float]:
-    """The first steps at which each part's loss is below half of what it costs to know nothing."""
+    """The first step at which each part's loss is below half of the loss of not knowing that part."""
     curve = curve.sort_values("step")
     found = {}
     for name, choices in (("relation", curve.relations.iloc[0]), ("subject", curve.answers.iloc[0])):

@@ -26,10 +26,10 @@ class Wrote:
     """The outputs of all parts at the last token.
 
     Attributes:
-        z: each head's input to the output projection; fact layer head d_head.
-        looks: each head's attention to the subject; fact layer head.
-        mlps: each MLP's output; fact layer d_model.
-        streams: the stream before each layer and after the last; fact layer d_model.
+        z: each head's input to the output projection; shape (fact, layer, head, d_head).
+        looks: each head's attention to the subject; shape (fact, layer, head).
+        mlps: each MLP's output; shape (fact, layer, d_model).
+        streams: the stream before each layer and after the last; shape (fact, layer, d_model).
     """
 
     z: Tensor
@@ -38,7 +38,7 @@ class Wrote:
     streams: Tensor
 
     def upto(self, layer: int) -> Wrote:
-        """The same for the layers before one."""
+        """The same outputs, for the layers before `layer`."""
         return Wrote(self.z[:, :layer], self.looks[:, :layer], self.mlps[:, :layer], self.streams[:, :layer])
 
     def then(self, later: Wrote) -> Wrote:
@@ -63,12 +63,12 @@ class Shares:
 
     @property
     def layers(self) -> Tensor:
-        """The contributions of whole layers; fact layer."""
+        """The contributions of whole layers; shape (fact, layer)."""
         return self.heads.sum(2) + self.mlps
 
     @property
     def total(self) -> Tensor:
-        """The sum of all contributions; fact."""
+        """The sum of all contributions; shape (fact)."""
         return self.embedding + self.layers.sum(1)
 
 
@@ -95,7 +95,7 @@ class Instead(Edit):
 
     Args:
         heads: the heads that are changed.
-        z: their new inputs; fact layer head d_head.
+        z: their new inputs; shape (fact, layer, head, d_head).
     """
 
     def __init__(self, heads: Collection[Head], z: Tensor):
@@ -158,24 +158,24 @@ class Recall:
 
     @property
     def embedded(self) -> Tensor:
-        """The last token's embedding; fact 1 d_model."""
+        """The last token's embedding; shape (fact, 1, d_model)."""
         return self.lens.embed(self.asks.ids[:, -1:])
 
     # Logits ----------------------------------------------------------------------------------------------------
 
     def logits(self, stream: Tensor) -> Tensor:
-        """The logits of all tokens, as if a stream were the final one; … token."""
+        """The logits of all tokens, as if a stream were the final one; shape (…, token)."""
         read: Tensor = self.lens.model.lm_head(self.lens.model.model.norm(stream))
         return read
 
     def folded(self, stream: Tensor) -> Tensor:
-        """The factor by which the final norm multiplies a stream; fact d_model."""
+        """The factor by which the final norm multiplies a stream; shape (fact, d_model)."""
         norm = self.lens.model.model.norm
         scale: Tensor = norm.weight * (stream.square().mean(-1, keepdim=True) + norm.variance_epsilon).rsqrt()
         return scale
 
     def shares(self, wrote: Wrote, direction: Tensor) -> Shares:
-        """The parts' contributions along a direction of the normalised stream; `direction` is [fact] d_model."""
+        """The parts' contributions along a direction of the normalised stream, (d_model) or (fact, d_model)."""
         along = self.folded(wrote.streams[:, -1]) * direction
         heads = [self.head_shares(layer, wrote.z[:, layer], along) for layer in range(self.lens.n_layers)]
         return Shares(
@@ -185,12 +185,12 @@ class Recall:
         )
 
     def head_shares(self, layer: int, z: Tensor, along: Tensor) -> Tensor:
-        """The contributions of one layer's heads; fact head."""
+        """The contributions of one layer's heads; shape (fact, head)."""
         read = along @ self.lens.layers[layer].self_attn.o_proj.weight
         return torch.einsum("fhd,fhd->fh", z, read.unflatten(1, (z.shape[1], -1)))
 
     def written(self, heads: Collection[Head]) -> Tensor:
-        """The outputs of some heads to the stream; fact head d_model."""
+        """The outputs of some heads to the stream; shape (fact, head, d_model)."""
         found = []
         for layer, head in heads:
             z = self.wrote.z[:, layer, head]
@@ -202,12 +202,12 @@ class Recall:
 
     @property
     def unembedding(self) -> Tensor:
-        """The unembedding; token d_model."""
+        """The unembedding; shape (token, d_model)."""
         weight: Tensor = self.lens.model.lm_head.weight
         return weight
 
     def among(self, tokens: Tensor, others: Tensor) -> Tensor:
-        """Each token minus the mean of the others; fact d_model."""
+        """Each token minus the mean of the others; shape (fact, d_model)."""
         rows = self.unembedding[others]
         there = (others[None] == tokens[:, None]).any(1, keepdim=True)
         own = self.unembedding[tokens]
@@ -243,5 +243,5 @@ class Recall:
         return torch.stack([a - cosine * b, b - cosine * a, cosine * (1 - cosine**2)], 1) / (1 - cosine**2)[:, None]
 
     def unit(self, rows: Tensor) -> Tensor:
-        """Unembedding rows as directions of the stream with length 1; fact d_model."""
+        """Unembedding rows as directions of the stream with length 1; shape (fact, d_model)."""
         return torch.nn.functional.normalize(self.lens.model.model.norm.weight * rows, dim=1)

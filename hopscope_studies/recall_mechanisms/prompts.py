@@ -25,8 +25,8 @@ class Asks:
         groups: the group of each fact.
         ids: the tokens; the answer follows the last one; fact position.
         subject_at: the subject's position.
-        subjects: the subject's token; fact.
-        answers: the answer's token; fact.
+        subjects: the subject's token; shape (fact).
+        answers: the answer's token; shape (fact).
         topics: the tokens of all subjects of the relation.
         choices: the tokens of all its answers.
     """
@@ -94,7 +94,7 @@ def named(facts: Sequence[Fact]) -> tuple[list[str], list[str]]:
 
 
 def encoded(tokenizer: Any, sentence: str, facts: Sequence[Fact]) -> Tensor:
-    """The tokens of a sentence with each subject; fact position."""
+    """The tokens of a sentence with each subject; shape (fact, position)."""
     rows = [tokenizer(sentence.format(fact.subject))["input_ids"] for fact in facts]
     if len({len(row) for row in rows}) > 1:
         raise BadInput(f"{sentence!r} has not the same number of tokens with every subject; write the subject within")

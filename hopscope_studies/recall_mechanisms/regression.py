@@ -27,8 +27,8 @@ class Design:
 
     Attributes:
         names: the names of the vectors.
-        x: the vectors; prompt vector d_model.
-        y: the MLP's output; prompt d_model.
+        x: the vectors; shape (prompt, vector, d_model).
+        y: the MLP's output; shape (prompt, d_model).
         batches: the index of each prompt's sentence; every sentence has its own intercept.
         fitted: whether a prompt is fitted; the others judge.
         groups: each prompt's group; intervals resample groups.
@@ -66,7 +66,7 @@ class Design:
         return self.with_x(x, self.names)
 
     def means(self, values: Tensor) -> Tensor:
-        """The means over fitted prompts of the same sentence; prompt …."""
+        """The means over fitted prompts of the same sentence; shape (prompt, …)."""
         found = torch.zeros_like(values)
         for number in self.batches.unique().tolist():
             here = self.batches == number
@@ -75,25 +75,25 @@ class Design:
         return found
 
     def products(self) -> Tensor:
-        """Of centred vectors with each other and with the output, and the output's square; prompt, flattened."""
+        """Products of centred inputs with each other and with the output, and the output's square; prompt product."""
         x, y = self.x - self.means(self.x), self.y - self.means(self.y)
         parts = [torch.einsum("pkd,pjd->pkj", x, x).flatten(1), torch.einsum("pkd,pd->pk", x, y)]
         return torch.cat([*parts, y.square().sum(1, keepdim=True)], 1).double()
 
     def unpacked(self, means: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`products`, or means of them, as three tensors: … vector vector, … vector, …."""
+        """`products`, or means of them, as three tensors: (…, vector, vector), (…, vector) and (…)."""
         k = len(self.names)
         return means[..., : k * k].unflatten(-1, (k, k)), means[..., k * k : -1], means[..., -1]
 
     def solved(self, means: Tensor) -> Tensor:
-        """The coefficients, by least squares; … vector."""
+        """The coefficients, by least squares; shape (…, vector)."""
         among, with_y, _ = self.unpacked(means)
         ridge = RIDGE * among.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None] + 1e-12
         eye = torch.eye(among.shape[-1], dtype=among.dtype)
         return torch.linalg.solve(among + ridge * eye, with_y[..., None])[..., 0]
 
     def left(self) -> Tensor:
-        """For prompts that judge, the squares that the fit leaves unexplained, and all squares; prompt 2."""
+        """For prompts that judge, the squares that the fit leaves unexplained, and all squares; shape (prompt, 2)."""
         products = self.products()
         numbers = self.solved(products[self.fitted].mean(0))
         among, with_y, square = self.unpacked(products[~self.fitted])
@@ -125,7 +125,7 @@ class Design:
         return over_needles(of, other.products()[other.fitted], self.judges)
 
     def intercepts(self) -> Tensor:
-        """The intercept of every prompt's sentence; prompt d_model."""
+        """The intercept of every prompt's sentence; shape (prompt, d_model)."""
         numbers = self.solved(self.products()[self.fitted].mean(0)).to(self.y.dtype)
         return self.means(self.y) - torch.einsum("pkd,k->pd", self.means(self.x), numbers)
 

@@ -71,5 +71,5 @@ def held(prompts: Prompts, heads: Sequence[Head]) -> Number:
 
 
 def mean_over(values: Tensor, heads: Sequence[Head]) -> Tensor:
-    """The mean over some heads; prompt."""
+    """The mean over some heads; shape (prompt)."""
     return torch.stack([values[:, layer, head] for layer, head in heads], 1).mean(1)

@@ -23,7 +23,7 @@ def highest(table: DataFrame, kind: str = "forced") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether they are few, the same, always active or by context, needed, and induction heads; and controls."""
+    """Claims on the number of retrieval heads, their identity, activity and necessity, induction, and controls."""
     language = table[table.part == "language"]
     yield from about_sparsity(language, table[table.part == "published"])
     yield from about_sameness(language)
@@ -34,10 +34,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
-    """How many retrieval heads there are."""
+    """Claims on how many retrieval heads there are."""
     for id, way, words in (
-        ("fewer_than_one_in_twenty", "forced", "with the answer given token by token"),
-        ("fewer_where_it_writes_itself", "free", "measured on the needles that it finds by itself"),
+        ("fewer_than_one_in_twenty", "forced", "with the answer teacher-forced"),
+        ("fewer_where_it_writes_itself", "free", "judged on needles that it finds when it writes the answer itself"),
     ):
         share = of(table, f"sparsity {way}", "share")
         ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
@@ -60,7 +60,8 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "3.1").claim(
         "some_retrieve_most",
-        f"{names(table)} has heads that hit half of the needle or more (paper: every model has).",
+        f"{names(table)} has heads that retrieve at least half of the needle's tokens, that is, have a retrieval score "
+        "of 0.5 or more (paper: every model has).",
         of(table, "sparsity forced", "half or more"),
         "number of heads",
         at_least=1,
@@ -68,19 +69,19 @@ def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
 
 
 def about_sameness(table: DataFrame) -> Iterator[Claim]:
-    """Whether other needles, and the model's own answers, give the same heads."""
+    """Claims on whether other needles, and the model's own answers, give the same heads."""
     for id, name, section, words in (
-        ("same_for_other_needles", "halves", "3.3", "Other needles give the same retrieval heads"),
+        ("same_for_other_needles", "halves", "3.3", "Two disjoint sets of needles give the same retrieval heads"),
         (
             "same_by_force_and_free",
             "by force and free",
             "2",
-            "The model's own answers give the same retrieval heads as answers that are supplied",
+            "The model's own answers give the same retrieval heads as teacher-forced answers do",
         ),
     ):
         yield Evidence(table, section).claim(
             id,
-            f"{words}: at least six of the eight highest are shared.",
+            f"{words}: at least six of the eight with the highest scores are shared.",
             of(table, "shared tops", name) / of(table, "shared tops", name, "other"),
             "share of the eight highest heads",
             at_least=SAME,
@@ -88,20 +89,20 @@ def about_sameness(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_firing(table: DataFrame) -> Iterator[Claim]:
-    """Whether heads are always active, or depend on the context."""
+    """Claims on whether heads are always active, or depend on the context."""
     active = table[table.kind == "active"]
     evidence = Evidence(table, "3.2", source="paper")
     yield evidence.claim(
         "some_are_always_on",
-        "Some retrieval heads hit a token of the needle in more than 95 % of the questions.",
+        "Some retrieval heads are always active: they retrieve a token of the needle in over 95 % of the questions.",
         (of(active, "active") > ALWAYS).groupby(level=0).sum(),
         "number of heads",
         at_least=1,
     )
     yield evidence.claim(
         "others_fire_by_context",
-        "Other retrieval heads are active in some contexts only: for at least one of them, hits depend beyond chance "
-        "on the needle, its depth or the length of the hay.",
+        "Some retrieval heads are active in some contexts only: at least one retrieves tokens more or less often, "
+        "beyond chance, by the needle, its depth, or the length of the text around it.",
         by_context(table),
         "number of heads that depend on context",
         at_least=1,
@@ -127,7 +128,7 @@ def beyond(table: DataFrame, measure: str, control: str = "random", name: str = 
 
 
 def about_masking(table: DataFrame) -> Iterator[Claim]:
-    """The cost of masking, on needles that did not choose the heads, in runs in which it was measured."""
+    """Claims on the cost of masking, on needles that did not choose the heads, in runs in which it was measured."""
     table = table[table.run.isin(table[table.kind == "masked"].run)]
     evidence = Evidence(table, "4.1")
     for id, measure, control, words in (
@@ -135,22 +136,22 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
             "masking_costs_more_than_random",
             "log_p",
             "random",
-            "Masking the eight highest heads lowers the needle's probability more than masking the worst of ten random "
-            "sets of eight other heads.",
+            "Masking the eight heads with the highest retrieval scores lowers the needle's probability more than "
+            "masking any of ten random sets of eight other heads.",
         ),
         (
             "masking_costs_more_than_the_same_layers",
             "log_p",
             "same layers",
-            "Masking the eight highest heads lowers the needle's probability more than masking the worst of ten random "
-            "sets of other heads of the same layers.",
+            "Masking the eight heads with the highest retrieval scores lowers the needle's probability more than "
+            "masking any of ten random sets of other heads of the same layers.",
         ),
         (
             "zeroing_costs_more_than_random",
             "zeroed",
             "random",
-            "Setting the outputs of the eight highest heads to zero also lowers the needle's probability more than "
-            "doing so to the worst of ten random sets.",
+            "Setting the outputs of the eight heads with the highest retrieval scores to zero lowers the needle's "
+            "probability more than doing so to any of ten random sets of eight other heads.",
         ),
     ):
         yield evidence.claim(id, words, beyond(table, measure, control), "lower end of nats per token", above=0)
@@ -158,20 +159,20 @@ def about_masking(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_other_costs(table: DataFrame) -> Iterator[Claim]:
-    """The cost for other numbers of heads, for the model's own answers, and for plain text."""
+    """Claims on the cost for other numbers of heads, for the model's own answers, and for plain text."""
     evidence = Evidence(table, "4.1")
     yield evidence.claim(
         "masking_costs_more_at_every_size",
-        "Masking the highest one, four or sixteen heads also costs more than masking the worst of ten random sets of "
-        "as many.",
+        "Masking the one, four or sixteen heads with the highest retrieval scores lowers the needle's probability more "
+        "than masking any of ten random sets of as many other heads.",
         beyond(table, "log_p", name="retrieval"),
         "lower end of nats per token",
         above=0,
     )
     yield evidence.claim(
         "masked_it_answers_less",
-        "With the eight highest heads masked, the model finds fewer needles by itself than with the worst of ten "
-        "random sets masked.",
+        "With the eight heads of the highest retrieval scores masked, the model itself finds fewer needles than with "
+        "any of ten random sets of eight other heads masked.",
         beyond(table, "answered"),
         "lower end of the share of needles",
         above=0,
@@ -180,8 +181,8 @@ def about_other_costs(table: DataFrame) -> Iterator[Claim]:
     text, needle = (of(main, f"lost: {what}") for what in ("aside", "log_p"))
     yield evidence.claim(
         "plain_text_is_spared",
-        "On plain text, where nothing is looked up, masking the eight highest heads costs at most a quarter of what it "
-        "costs on the needle.",
+        "On plain text, where nothing is looked up, masking the eight heads with the highest retrieval scores raises "
+        "the loss by at most a quarter of its rise on the needle.",
         text / needle,
         "nats lost on text as a share of those on needles",
         at_most=0.25,
@@ -189,7 +190,7 @@ def about_other_costs(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_induction(table: DataFrame) -> Iterator[Claim]:
-    """A comparison with induction scores on repeated random tokens."""
+    """Claims that compare retrieval scores with induction scores on repeated random tokens."""
     evidence = Evidence(table, "beyond (Olsson et al., 2022)")
     yield evidence.claim(
         "ranks_like_induction",
@@ -200,7 +201,7 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "the_top_are_induction_heads",
-        "At least half of the eight highest retrieval heads are among the eight highest induction heads.",
+        "At least half of the eight heads of highest retrieval score are among the eight of highest induction score.",
         of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
         "share of the eight highest heads",
         at_least=0.5,
@@ -208,12 +209,13 @@ def about_induction(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """Controls that must have a score of 1, and controls that must have none."""
+    """Claims on controls that must have a score of 1, and on controls that must have none."""
     hand, idle, toys, early = (table[table.part == part] for part in ("by hand", "untrained", "toy", "untrained toy"))
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
     yield Evidence(hand, "control (ours)").claim(
         "by_hand_one",
-        "Control: in a hand-set model the head that copies has a score of 1, and every other head a score of 0.",
+        "Control: in a model with hand-set weights the head that copies has a retrieval score of 1, and every other "
+        "head a score of 0.",
         [*highest(hand), *highest(hand, "free")],
         "score of the best head",
         equals=1,
@@ -230,7 +232,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     copying = toys[toys.run.isin(errors[errors < COPIES].index)]
     yield Evidence(copying, "control (ours)", among=toys).claim(
         "toys_that_copy",
-        "Control: small models that copy have a head that hits at least nine tokens in ten.",
+        "Control: small trained models that copy have a head with a retrieval score of at least 0.9.",
         highest(copying),
         "score of the best head",
         at_least=0.9,
@@ -238,7 +240,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(early, "control (ours)").claim(
         "untrained_toys_none",
-        "Control: before training no head of these small models is a retrieval head.",
+        "Control: before training, small models that later copy have no retrieval head.",
         highest(early),
         "score of the best head",
         below=NOTHING,

@@ -13,7 +13,7 @@ BAR, FEW = 0.1, 0.05
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Scores by layer and head; shares of heads; the cost of masking; induction scores; how often heads hit."""
+    """Draw scores by layer and head, shares of heads, costs of masking, induction scores, and how often heads hit."""
     shown = picture(12.5, 7.4)
     grid = shown.add_gridspec(2, 3, width_ratios=[0.62, 1.0, 1.0])
     language = table[table.part == "language"]
@@ -27,7 +27,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_map(ax: Axes, rows: DataFrame) -> None:
-    """Every head's score with the answer given; layers run upward."""
+    """Draw every head's score with the answer given; layers run upward."""
     scores = rows[rows.kind == "forced"]
     places = scores.name.str.extract(r"L(\d+)H(\d+)").astype(int)
     values = scores.assign(layer=places[0], head=places[1]).pivot(index="layer", columns="head", values="value")
@@ -38,7 +38,7 @@ def draw_map(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_shares(ax: Axes, language: DataFrame, published: DataFrame) -> None:
-    """Shares of heads with a score of 0.1 or more, and the paper's bound."""
+    """Draw the shares of heads with a score of 0.1 or more, and the paper's bound."""
     shares = published[published.kind == "share"]
     labels = list(shares.name)
     ax.plot(shares.value, range(len(shares)), "o", ms=4.5, color=GREY)
@@ -55,7 +55,7 @@ def draw_shares(ax: Axes, language: DataFrame, published: DataFrame) -> None:
 
 
 def draw_masking(ax: Axes, rows: DataFrame) -> None:
-    """Nats lost with heads masked: the highest, random ones, others in the same layers, and induction heads."""
+    """Draw the nats lost with the highest, random, other same-layer and induction heads masked."""
     lost = rows[rows.kind == "lost: log_p"].copy()
     lost["size"] = lost.name.str.extract(r"(\d+)", expand=False).astype(int)
     kinds = (
@@ -78,7 +78,7 @@ def draw_masking(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_induction(ax: Axes, rows: DataFrame) -> None:
-    """Every head by its induction score and its retrieval score."""
+    """Draw every head by its induction score and its retrieval score."""
     both = rows[rows.kind.isin(["forced", "induction"])].pivot(index="name", columns="kind", values="value")
     ax.plot(both.induction, both.forced, ls="", marker="o", ms=3.5, color=PALETTE[0], alpha=0.7)
     for name, head in both.nlargest(5, "forced").iterrows():
@@ -88,7 +88,7 @@ def draw_induction(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_firing(ax: Axes, rows: DataFrame) -> None:
-    """Retrieval heads by the share of questions in which they hit a token."""
+    """Draw retrieval heads by the share of questions in which they hit a token."""
     active = rows[rows.kind == "active"].set_index("name").value.sort_values(ascending=False)
     ax.bar(range(len(active)), active, color=[PALETTE[0] if value > 0.95 else PALETTE[1] for value in active])
     ax.axhline(0.95, color=GREY, lw=0.8, ls="--")

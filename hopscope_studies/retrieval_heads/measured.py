@@ -15,7 +15,7 @@ REPORT = "retrieval.json"
 
 @dataclass(frozen=True)
 class Needles(OfModel):
-    """Needles in hay, asked of a language model, of a hand-set model, or of an untrained one."""
+    """A report on needles in hay, asked of a language model, of a hand-set model, or of an untrained one."""
 
     label = "needles"
     file = REPORT
@@ -37,7 +37,7 @@ class Needles(OfModel):
 
 @dataclass(frozen=True)
 class Published(Report):
-    """The authors' counts, unchanged."""
+    """A report with the authors' counts, unchanged."""
 
     label, part = "published", "published"
     file = REPORT

@@ -35,7 +35,7 @@ def needles(report: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def agreement(name: str, found: Mapping[str, Any]) -> Iterator[Row]:
-    """The agreement of two scores of the same heads."""
+    """Rows on the agreement of two scores of the same heads."""
     yield row("ranks", name, found["ranks"])
     yield row("ranks of those with a score", name, found["of_those_with_a_score"])
     yield row("heads with a score", name, found["with_a_score"])

@@ -21,10 +21,10 @@ def toy_scores(seen: Observation) -> dict[str, float]:
 
 
 def score(top: Tensor, batch: Batch) -> Tensor:
-    """The share of the asked tokens that a head hits; batch.
+    """The share of the asked tokens that a head hits; shape (batch).
 
     Args:
-        top: the position that it attends to most; batch query.
+        top: the position that it attends to most; shape (batch, query).
         batch: sequences with their draw.
     """
     task, draw, tokens = batch.task, batch.draw, batch.inputs

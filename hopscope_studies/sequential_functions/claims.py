@@ -35,14 +35,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def settings(table: DataFrame) -> Iterator[Claim]:
-    """Why we use a variant: a trivial prediction beats the source's model on its sequences, and fails here."""
+    """Claims that show why we use a variant: a trivial prediction beats the source's model there, and fails here."""
     rows = table[(table.kind == "source") & (table.place >= 4)]
     errors = rows.pivot_table(index=["seed", "place"], columns="who", values="error")
     released = errors.get("released model", Series(dtype=float))
     yield Evidence(rows, "released code").claim(
         "source_is_degenerate",
-        "On the source's own linear sequences, the value two places before is a better prediction than that of the "
-        "released model, from the fourth place on.",
+        "On the linear sequences of the paper's own code, from the fourth place on, repeating the value two places "
+        "before has a smaller error than the paper's released model.",
         errors.get("two places before", Series(dtype=float)) / released,
         "error over the released model's",
         below=1.0,
@@ -50,7 +50,7 @@ def settings(table: DataFrame) -> Iterator[Claim]:
     trivial = [last(table, name) / last(table, "zero") for name in TRIVIAL]
     yield Evidence(table[table.who.isin(TRIVIAL)], "ours").claim(
         "here_trivial_predictions_fail",
-        "On our sequences the last label, its negative and the label before it are all worse predictions than 0.",
+        "On our sequences, predicting the last label, its negative or the one before it has a larger error than 0.",
         [ratio for ratios in trivial for ratio in ratios],
         "error over that of 0 at the last place",
         above=1.0,
@@ -58,11 +58,11 @@ def settings(table: DataFrame) -> Iterator[Claim]:
 
 
 def clean(table: DataFrame) -> Iterator[Claim]:
-    """Models trained and tested on genuine labels."""
+    """Claims about models trained and tested on genuine labels."""
     mine = last(table, CLEAN)
     yield Evidence(models(table), "abstract").claim(
         "learnt_in_context",
-        "A transformer learns a function in context, from the sequence that the function generates (source: its error "
+        "A transformer learns a function in context, from the sequence that the function generates (paper: its error "
         "falls to .07).",
         mine / last(table, "zero"),
         "error over that of 0 at the last place",
@@ -78,7 +78,8 @@ def clean(table: DataFrame) -> Iterator[Claim]:
     at_peak = peak(table, CLEAN) / peak(table, "least squares")
     yield Evidence(models(table), "ours").claim(
         "no_peak",
-        "Where there are as many labels as unknowns, least squares is at its worst, but the transformer is not.",
+        "At the place with as many labels as unknowns, the error of least squares peaks, but the transformer's error "
+        "is less than half of it and still falls.",
         at_peak,
         "error over that of least squares there",
         below=0.5,
@@ -106,7 +107,7 @@ def peak(table: DataFrame, who: str, offset: int = 0) -> Series:
 
 
 def random(table: DataFrame) -> Iterator[Claim]:
-    """Models tested, and trained, with random labels among the genuine ones."""
+    """Claims about models tested, and trained, with random labels among the genuine ones."""
     shares = sorted(table[table.kind == "model"].share.unique())
     rises = [last(table, CLEAN, more) - last(table, CLEAN, less) for less, more in pairwise(shares)]
     yield Evidence(models(table), "abstract", source="paper").claim(
@@ -135,7 +136,7 @@ def random(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(models(table, RANDOM), "ours").claim(
         "below_ridge_with_random_labels",
-        "A model trained with random labels beats ridge regression, which takes every label as genuine.",
+        "A model trained on random labels has a lower error than ridge regression, which takes all labels as genuine.",
         last(table, RANDOM, at) / last(table, "ridge", at),
         "error over that of ridge regression",
         below=1.0,
@@ -156,7 +157,7 @@ def slope(table: DataFrame, who: str, share: float) -> Series:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """A hand-set network with known answers, an untrained one, and foreign examples."""
+    """Control claims: a hand-set network with known answers, an untrained one, and foreign examples."""
     kind = table.kind == "reference"
     pairs = table[kind].pivot_table(index=["seed", "share", "place"], columns="who", values="error")
     yield Evidence(table[kind & (table.who == "one step by hand")], "ours").claim(

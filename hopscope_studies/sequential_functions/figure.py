@@ -36,7 +36,7 @@ def by_place(table: DataFrame, kind: str, who: str, share: float) -> Series:
 
 
 def draw_places(ax: Axes, table: DataFrame, share: float, title: str) -> None:
-    """References in grey, trivial predictions faint, models' seeds in colour."""
+    """Draw the error by place: references in grey, trivial predictions faint, models' seeds in colour."""
     for name in TRIVIAL:
         line = by_place(table, "reference", name, share)
         ax.plot(
@@ -52,7 +52,7 @@ def draw_places(ax: Axes, table: DataFrame, share: float, title: str) -> None:
 
 
 def draw_shares(ax: Axes, table: DataFrame) -> None:
-    """The error at the last place by the share of random labels."""
+    """Draw the error at the last place by the share of random labels."""
     kinds = table[table.kind.isin(["model", "reference"])]
     rows = kinds[kinds.place == kinds.place.max()]
     for name, style in [*LINES.items(), ("ridge", (0, (1, 1, 4, 1)))]:
@@ -69,7 +69,7 @@ def draw_shares(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_source(ax: Axes, table: DataFrame) -> None:
-    """The source's own sequences: a trivial prediction and the released model."""
+    """Draw the source's own sequences: a trivial prediction and the released model."""
     rows = table[table.kind == "source"]
     for index, (who, part) in enumerate(rows.groupby("who")):
         means = part.groupby("place").error.mean()

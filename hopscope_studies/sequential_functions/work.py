@@ -38,7 +38,7 @@ def by_place(about: dict[str, Any], errors: Sequence[float], first: int = 2) -> 
 
 @dataclass(frozen=True)
 class References(Report):
-    """Errors by place of every prediction without training, and of one step of descent as a network."""
+    """A report on errors by place of every prediction without training, and of one step of descent as a network."""
 
     label = "references"
     file = "errors.json"
@@ -70,7 +70,7 @@ class References(Report):
 
 @dataclass(frozen=True)
 class Source(Report):
-    """Errors by place on the source's own sequences."""
+    """A report on errors by place on the source's own sequences."""
 
     label = "source"
     file = "errors.json"

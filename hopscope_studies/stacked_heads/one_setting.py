@@ -39,12 +39,12 @@ def columns(*names: str) -> dict[str, Callable[[Config], Any]]:
 
 
 def share_solved(table: DataFrame, column: str) -> Any:
-    """The share of runs with each value that end with every hop solved."""
+    """The share of runs with each value of the column that end with every hop solved."""
     return table.groupby([column, "run"], sort=False).solved.all().groupby(column, sort=False).mean()
 
 
 def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "0.05") -> Claim:
-    """Whether with every value some seed ends with every hop's loss below 0.05 (or as described by `level`)."""
+    """Judge whether with every value some seed ends with every hop's loss below 0.05 (or as described by `level`)."""
     share = share_solved(table, column)
     return Evidence(table, "beyond").claim(
         "every_setting_can",
@@ -56,7 +56,7 @@ def somebody_solves(table: DataFrame, column: str, sentence: str, level: str = "
 
 
 def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: int = 1) -> Claim:
-    """Whether hops are learnt later (`sign` 1) or sooner (−1) the greater a value is, by mean Kendall's τ over hops."""
+    """Judge by mean Kendall's τ over hops whether hops are learnt later (`sign` 1) or sooner (−1) for larger values."""
     hops = [part for _, part in table.groupby("k") if part[column].nunique() > 1]
     never = table.steps.max() * 2.0
     pairs = [(part[column].to_numpy(float), part.learnt.fillna(never).to_numpy()) for part in hops]
@@ -75,7 +75,7 @@ def grows_with(table: DataFrame, column: str, name: str, sentence: str, sign: in
 
 
 def by_chance(pairs: list[tuple[numpy.ndarray, numpy.ndarray]], seeds: numpy.ndarray, mean: float, sign: int) -> float:
-    """The share of shuffles within seeds with a mean τ as extreme on this side; 1 if there is nothing to shuffle."""
+    """The share of shuffles within seeds whose mean τ is as extreme on this side; 1 if there is nothing to shuffle."""
     if not pairs or not numpy.isfinite(mean):
         return 1.0
     random, hits, order = numpy.random.default_rng(0), 0, numpy.arange(len(seeds))

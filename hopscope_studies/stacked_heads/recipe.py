@@ -42,7 +42,7 @@ class Said:
         return self.value[preset.removesuffix("_deepest")] if isinstance(self.value, Mapping) else self.value
 
     def differing(self) -> dict[str, Any]:
-        """The presets that differ, with their values."""
+        """The presets that differ from the paper in this setting, with their values."""
         if self.open:
             return {}
         values = {name: value_in(name, self.part, self.name) for name in PAPER}
@@ -73,7 +73,7 @@ def page() -> str:
 
 
 def values(said: Said) -> Iterator[str]:
-    """The presets' values, each with the presets that have it; alone if all have it."""
+    """The presets' values, each with the presets that have it; the value alone if all have it."""
     having: dict[str, list[str]] = {}
     for preset in PAPER if said.name == "order" else AS_WRITTEN:
         having.setdefault(in_words(value_in(preset, said.part, said.name)), []).append(f"`{preset}`")
@@ -82,7 +82,7 @@ def values(said: Said) -> Iterator[str]:
 
 
 def differences(said: Said) -> Iterator[str]:
-    """Each preset that differs from the paper."""
+    """The presets that differ from the paper, each with its differing settings."""
     for preset, value in said.differing().items():
         yield f"**no**: `{preset}` has {in_words(value)}, not {in_words(said.asked_of(preset))}"
 

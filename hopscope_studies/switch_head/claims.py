@@ -33,17 +33,17 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def of(ends: DataFrame, model: str) -> DataFrame:
-    """The runs of a kind of model."""
+    """The rows of one kind of model."""
     return ends[ends.model == model]
 
 
 def paired(ends: DataFrame, one: str, other: str, column: str = "loss") -> Series:
-    """By how much a number of one kind of model exceeds another's, seed by seed."""
+    """The differences between two kinds of model in one column, seed by seed."""
     return (of(ends, one).set_index("seed")[column] - of(ends, other).set_index("seed")[column]).dropna()
 
 
 def counts_claim(ends: DataFrame) -> Claim:
-    """Whether the compared models have equally many weights."""
+    """Judge whether the compared models have equally many weights."""
     experts, many, wide = of(ends, "experts"), of(ends, "many maps"), of(ends, "wide maps")
     most, apart = of(ends, "wide experts"), of(ends, "widest maps")
     equal = [*(experts.weights - many.weights.mean()), *(experts.weights - wide.weights.mean())]
@@ -60,11 +60,11 @@ def counts_claim(ends: DataFrame) -> Claim:
 
 
 def by_hand_claim(rows: DataFrame) -> Claim:
-    """Whether one map can serve several places."""
+    """Judge whether one map can serve several places."""
     return Evidence(rows, "ours", source="exact").claim(
         "one_map_can_serve_several_places",
-        "With hand-set weights one map tells as many places apart as it has experts, but not with every gate at its "
-        "mean.",
+        "With hand-set weights a single attention map with E experts reads E different earlier tokens, but not if "
+        "every gate is set to its mean.",
         rows.accuracy,
         "accuracy",
         equals=1,
@@ -73,18 +73,20 @@ def by_hand_claim(rows: DataFrame) -> Claim:
 
 
 def maps_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Experts at equal weights, against as many maps and against many."""
+    """Claims that compare experts, at equal weights, with as many maps and with many maps."""
     experts = of(ends, "experts")
     yield Evidence(experts, "baselines matched in parameters", among=ends).claim(
         "experts_beat_as_many_maps",
-        "With as many maps and as many weights, experts reach a lower loss than dense heads, which are then wider.",
+        "On the task of naming several earlier tokens, heads with experts reach a lower loss than wider dense heads "
+        "with as many attention maps and weights.",
         paired(ends, "wide maps", "experts"),
         "nats saved",
         above=0,
     )
     yield Evidence(experts, "abstract", among=ends).claim(
         "a_quarter_of_the_maps_is_enough",
-        "With a quarter of the maps and as many weights, experts reach the loss of dense attention.",
+        "On the task of naming several earlier tokens, heads with experts, with a quarter of the attention maps and as "
+        "many weights, reach the loss of dense attention.",
         paired(ends, "experts", "many maps"),
         "nats lost",
         below=ALIKE,
@@ -92,18 +94,20 @@ def maps_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def width_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Wider experts: the maps that they save, and whether their weights alone explain it."""
+    """Claims on wider experts: the maps that they save, and whether their weights alone explain it."""
     wide, widest = of(ends, "wide experts"), of(ends, "widest maps")
     yield Evidence(wide, "abstract", among=ends).claim(
         "wide_experts_read_every_place",
-        "With a quarter of the maps and wider experts, all places are read as well as with a map for each place.",
+        "With a quarter of the attention maps and wider experts, several earlier tokens are named as well as with a "
+        "map for each of them.",
         paired(ends, "wide experts", "many maps"),
         "nats lost",
         below=ALIKE,
     )
     yield Evidence(widest, "control", among=ends).claim(
         "weights_alone_do_not",
-        "Control: dense heads with as many maps and weights as the wider experts do not read all places.",
+        "Control: dense heads with as many attention maps and weights as heads with wider experts do not learn to name "
+        "all earlier tokens asked for.",
         widest.loss,
         "final loss",
         above=MANY_LEFT,
@@ -111,12 +115,12 @@ def width_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def choice_claims(ends: DataFrame) -> Iterator[Claim]:
-    """What the choice of experts depends on, and whether it matters."""
+    """Claims on what the choice of experts depends on, and whether it matters."""
     wide = of(ends, "wide experts")
     yield Evidence(wide, "control", among=ends).claim(
         "choosing_does_it",
-        "Reading several places with one map depends on the choice of experts: with every gate at its mean, and all "
-        "else as learnt, accuracy falls.",
+        "Naming several earlier tokens with one attention map depends on the choice of experts: if every gate is set "
+        "to its mean, accuracy falls.",
         wide.held_accuracy,
         "accuracy with gates at their means",
         below=0.6,
@@ -127,8 +131,8 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
         floors = wide[f"{name}s_by_place_floor"]
         yield Evidence(wide, "analysis", among=ends).claim(
             f"{name}_experts_specialise_in_places",
-            f"{name.capitalize()} experts specialise in places: which gate is largest tells more about a {whose}'s "
-            "place than before training, and more than with places shuffled.",
+            f"{name.capitalize()} experts specialise in positions: which gate is largest tells more about the {whose} "
+            "position than before training, and more than with positions shuffled.",
             there - before,
             "gain in information over the untrained, in shares of ln E,",
             above=0.1,
@@ -137,25 +141,25 @@ def choice_claims(ends: DataFrame) -> Iterator[Claim]:
 
 
 def induction_claims(ends: DataFrame) -> Iterator[Claim]:
-    """Whether experts learn induction as well and as soon, with an induction head."""
+    """Claims on whether experts learn induction as well and as soon, with an induction head."""
     experts, many = of(ends, "experts"), of(ends, "many maps")
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_good_on_induction",
-        "On induction, experts with a quarter of the maps reach the loss of dense attention.",
+        "On induction, heads with experts, with a quarter of the attention maps, reach the loss of dense attention.",
         paired(ends, "experts", "many maps"),
         "nats lost",
         below=ALIKE,
     )
     yield Evidence(experts, "abstract", among=ends).claim(
         "as_soon_on_induction",
-        "Experts learn induction as soon as dense attention of as many weights does.",
+        "Heads with experts learn induction in as many steps as dense attention of as many weights.",
         experts.learnt.fillna(math.inf).median() / many.learnt.median() if len(experts) else math.nan,
         "ratio of the median steps",
         within=factor(1, 1.25),
     )
     yield Evidence(experts, "analysis (one is shown)", among=ends).claim(
         "an_induction_head_forms",
-        "A head with experts becomes an induction head.",
+        "In models that learn induction, a head with experts becomes an induction head.",
         experts.induction_score,
         "greatest induction score of a head",
         above=0.5,

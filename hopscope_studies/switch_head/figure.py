@@ -34,7 +34,7 @@ def legend(ends: DataFrame, part: str) -> dict[str, str]:
 
 
 def courses(ax: Axes, curves: DataFrame, title: str, labels: dict[str, str]) -> None:
-    """A line for each run."""
+    """Draw the loss over training, a line for each run."""
     for model in (m for m in MODELS if m in labels):
         part = curves[curves.model == model]
         run_lines(ax, part, "hop_loss", color=COLOURS[model], label=labels[model], lw=1, alpha=1)
@@ -43,7 +43,7 @@ def courses(ax: Axes, curves: DataFrame, title: str, labels: dict[str, str]) -> 
 
 
 def by_distance(ax: Axes, hops: DataFrame) -> None:
-    """The final losses at each distance, for every run."""
+    """Draw the final losses at each distance, for every run."""
     for index, model in enumerate(MODELS):
         part = hops[hops.model == model]
         distance = part.hop.astype(str).str.replace("−", "").astype(float)
@@ -55,7 +55,7 @@ def by_distance(ax: Axes, hops: DataFrame) -> None:
 
 
 def choices(ax: Axes, ends: DataFrame) -> None:
-    """The information in the widest gates of values and outputs, before and after training."""
+    """Draw the information in the widest gates of values and outputs, before and after training."""
     groups = [(part, model) for part in ("places", "induction") for model in ("experts", "wide experts")]
     groups = [(part, model) for part, model in groups if len(ends[(ends.part == part) & (ends.model == model)])]
     for x, (part, model) in enumerate(groups):

@@ -30,7 +30,7 @@ def knows(model: Model, batch: Batch) -> dict[str, float]:
 
 @torch.no_grad()
 def gates(model: Transformer, batch: Batch, layer: int, name: str) -> Float[Tensor, "batch position head expert"]:
-    """The gates of a layer, of values (`V`) or of outputs (`O`), at every position."""
+    """The gates of a layer for values (`V`) or for outputs (`O`), at every position."""
     rule, block = model.architecture.rule, model.blocks[layer]
     assert isinstance(rule, SwitchHead)
     stream = model(batch.inputs, cache=[f"blocks.{layer}.hook_resid_pre"])[1][f"blocks.{layer}.hook_resid_pre"]
@@ -52,13 +52,13 @@ def information(choices: Int[Tensor, "sample"], classes: Int[Tensor, "sample"]) 
 
 
 def floor(choices: Int[Tensor, "sample"], classes: Int[Tensor, "sample"]) -> float:
-    """The greatest information in several shuffles of the choices."""
+    """The largest information in several shuffles of the choices, as a floor for chance."""
     draws = (torch.randperm(len(choices), generator=generator(0, "shuffle", n)) for n in range(SHUFFLES))
     return max(information(choices[order], classes) for order in draws)
 
 
 def specialisation(model: Transformer, batch: Batch) -> dict[str, float]:
-    """The information in the widest gate about its place and its token: means over heads, in shares of ln E (0–1).
+    """The information of the widest gate about its place and its token: means over heads, in shares of ln E (0–1).
 
     Keys: `values_by_place` and `values_by_token` for sources, `outputs_…` for destinations, each with its floor.
     """

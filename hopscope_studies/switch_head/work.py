@@ -1,4 +1,4 @@
-"""Work without training: one attention map with experts and hand-set weights that distinguishes several places."""
+"""Work without training: one map with experts and hand-set weights that distinguishes several places."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def cells(scale: str) -> Iterator[Config]:
 
 
 def cell(one: Condition, seed: int, scale: str = "cpu") -> Config:
-    """One run; `paper` has the authors' width, batch, rate and steps (scripts/train-3-layer-tf.sh)."""
+    """The configuration of one run; `paper` has the authors' width, batch, rate and steps (train-3-layer-tf.sh)."""
     official = {} if one.distractors else {"n_pairs": 10, "n_chains": 5, "fewest": 5}
     shape = Architecture(
         n_layers=one.layers,
@@ -70,7 +70,7 @@ def cell(one: Condition, seed: int, scale: str = "cpu") -> Config:
 
 
 def training(one: Condition, seed: int, scale: str) -> Training:
-    """The recipe, with a checkpoint every 50 steps."""
+    """The training settings, with a checkpoint every 50 steps."""
     if scale == "quick":
         return TRAINING.but(steps=4, batch=8, log_every=2, val_size=16, checkpoints="2", seed=seed)
     if scale == "paper":

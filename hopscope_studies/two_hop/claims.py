@@ -27,28 +27,31 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         "every_hop_and_a_prior_are_enough",
         "prior",
-        "Three layers learn two hops if the middle is asked, too, and two heads start on the token before.",
+        "Three-layer models learn two hops if they are also asked for the middle of the chain and two heads initially "
+        "attend to the previous token.",
         at_most=SOLVED,
     )
     yield ends_at(
         table,
         "the_end_alone_is_not_learnt",
         "end alone",
-        "Asked for the end alone, three layers with the same prior do not learn two hops in as many steps.",
+        "Asked for the chain's end alone, three-layer models of which two heads initially attend to the previous token "
+        "do not learn two hops.",
         at_least=STALLED,
     )
     yield ends_at(
         table,
         "without_the_prior_it_is_not_learnt",
         "no prior",
-        "Without heads that start on the token before, three layers do not learn two hops, though every hop is asked.",
+        "Without heads that initially attend to the previous token, three-layer models do not learn two hops, although "
+        "every hop is asked.",
         at_least=STALLED,
     )
     yield ends_at(
         table,
         "kv_shift_needs_no_prior",
         "KV shift",
-        "KV shifting attention learns two hops without heads that start on the token before.",
+        "Models with KV shifting attention learn two hops without heads that initially attend to the previous token.",
         at_most=SOLVED,
     )
     yield middle_first(table)
@@ -59,7 +62,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         table,
         "nothing_below_the_minimum",
         "two layers",
-        "Two layers of plain attention, one fewer than the exact minimum depth, do not learn two hops.",
+        "Models with two layers of plain attention, one fewer than two hops need in theory, do not learn two hops.",
         at_least=STALLED,
     )
     yield untrained(table)
@@ -85,12 +88,12 @@ def ends_at(table: DataFrame, name: str, condition: str, words: str, **limit: fl
 
 
 def learnt(rows: DataFrame, below: float = LEARNT) -> Series:
-    """The step at which a loss first fell below a bound, by seed; ∞: never."""
+    """The step at which a loss first fell below a bound, by seed; ∞ if never."""
     return first_below(rows.rename(columns={"value": "hop_loss"}), below, "seed").droplevel("hop").fillna(math.inf)
 
 
 def middle_first(table: DataFrame) -> Claim:
-    """Whether hops are learnt in the order of the chain."""
+    """Judge whether hops are learnt in the order of the chain."""
     lags, rows = [], table[table.condition.isin(("prior", "KV shift", "distractors"))]
     for condition in ("prior", "KV shift", "distractors"):
         first, second = (learnt(curve(table, condition, hop)) for hop in ("x1", "x2"))
@@ -106,7 +109,7 @@ def middle_first(table: DataFrame) -> Claim:
 
 
 def abrupt(table: DataFrame) -> Claim:
-    """Whether the loss falls abruptly."""
+    """Judge whether the loss falls abruptly."""
     rows = table[table.condition.isin(("prior", "KV shift"))]
     falls = []
     for condition in ("prior", "KV shift"):
@@ -114,7 +117,7 @@ def abrupt(table: DataFrame) -> Claim:
         falls += (low - high)[low < math.inf].tolist()
     return Evidence(rows, "3", among=table).claim(
         "it_is_abrupt",
-        f"If two hops are learnt, the loss falls abruptly: from near a guess to 0.3 within {ABRUPT} steps.",
+        f"If two hops are learnt, the loss falls abruptly: from 90 % of a guess's loss to 0.3 within {ABRUPT} steps.",
         falls,
         "number of steps from 90 % of a guess's loss to 0.3",
         at_most=ABRUPT,
@@ -122,13 +125,13 @@ def abrupt(table: DataFrame) -> Claim:
 
 
 def plateau(table: DataFrame) -> Claim:
-    """Whether models asked for the end alone stay at the paper's plateau."""
+    """Judge whether models asked for the end alone stay at the paper's plateau."""
     names = ("end alone", "KV shift, end alone")
     rows = table[table.condition.isin(names)]
     stays = [longest(run.sort_values("step")) for name in names for _, run in curve(table, name).groupby("run")]
     return Evidence(rows, "3", among=table).claim(
         "plateau_among_ends",
-        f"Asked for the end alone, models stay near the loss of a guess among the chains' ends, ln 5, for {LONG} "
+        f"Asked for the end alone, models stay near ln 5, the loss of a guess among the chains' ends, for {LONG} "
         "steps.",
         stays,
         "longest stretch there, in steps",
@@ -149,11 +152,11 @@ def longest(run: DataFrame) -> float:
 
 
 def told_apart(table: DataFrame) -> Claim:
-    """Whether a model among other chains names the end of the right one."""
+    """Judge whether a model trained among other chains names the end of the right one."""
     rows = table[(table.kind == "right") & (table.condition == "distractors")]
     return Evidence(rows, "2 and 3", among=table).claim(
         "distractors_are_told_apart",
-        "Trained among distractors, models name the right chain's end, whatever the number of chains.",
+        "Models trained with distractor chains name the right chain's end, whatever the number of chains.",
         rows.value,
         "share of right answers",
         at_least=RIGHT,
@@ -161,11 +164,11 @@ def told_apart(table: DataFrame) -> Claim:
 
 
 def untrained(table: DataFrame) -> Claim:
-    """The control before training."""
+    """Judge that before training all tokens are equally likely (control)."""
     rows = table[(table.kind == "loss") & (table.step == 0) & table.condition.isin(list(CONDITIONS))]
     return Evidence(rows, "beyond", among=table).claim(
         "untrained_knows_nothing",
-        "Control: before training all tokens are equally likely.",
+        "Control: before training, models give all tokens about the same probability.",
         rows.value / math.log(OFFICIAL.d_vocab),
         "loss over ln 30",
         at_least=0.9,

@@ -33,12 +33,12 @@ def figure(table: DataFrame) -> Figure:
 
 
 def lines(ax: Axes, rows: DataFrame, tint: str, label: str) -> None:
-    """A line for each run, named once."""
+    """Draw a line for each run, with one entry in the legend."""
     run_lines(ax, rows, color=tint, label=label, lw=0.9, alpha=0.8)
 
 
 def mass(ax: Axes, rows: DataFrame, condition: str) -> None:
-    """Mean probability of the right end, the other ends and the middles."""
+    """Draw the mean probability of the right end, the other ends and the middles."""
     for name, part in rows.groupby("name"):
         lines(ax, part, colour(HOW[str(name)]), str(name))
     ax.set(xlabel="optimizer steps", ylabel="probability", ylim=(0, 1), title=f"Two hops: {condition}")
@@ -46,7 +46,7 @@ def mass(ax: Axes, rows: DataFrame, condition: str) -> None:
 
 
 def chains(ax: Axes, rows: DataFrame) -> None:
-    """The share of right answers by number of chains, and that of a guess among ends."""
+    """Draw the share of right answers by number of chains, and that of a guess among ends."""
     ax.plot(rows.chains, rows.value, "o", ms=4, mfc="none", color=colour(0), label="each seed")
     numbers = sorted(rows.chains.dropna().unique())
     ax.plot(numbers, [1 / n for n in numbers], color=GREY, ls="--", lw=0.9, label="guess among ends")

@@ -1,9 +1,10 @@
 """Edges by gradients: EAP (Syed et al., 2023) and EAP-IG with inputs (Hanna et al., 2024).
 
-An edge's score is the first-order guess of how much the loss *rises* when the edge is cut: −(clean − null)·∂L/∂read,
-summed over positions and sequences. EAP takes the slope at the model as it is; EAP-IG its mean on the way of the inputs
-from null to clean, so that the scores of the edges out of `input` add up to what cutting all of it costs. Under `zero`
-with layer norm few steps miss this sum: the norm takes out the scale, and nearly all of the change is at the start.
+An edge's score is a first-order estimate of how much the loss *rises* when the edge is cut: −(clean − null)·∂L/∂read,
+summed over positions and sequences. EAP takes the gradient on the clean inputs. EAP-IG averages it along the straight
+line of inputs from null to clean, so that the scores of the edges out of `input` add up to the cost of cutting all of
+them. With the null `zero` and layer norm, few steps do not reach this sum: the norm removes the scale, so nearly all of
+the change happens near null.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def eap(lab: Patching) -> dict[Edge, float]:
 
 
 def eap_ig(lab: Patching, steps: int = STEPS) -> dict[Edge, float]:
-    """Scores of all edges, the slopes averaged over the middles of equal steps from null to clean inputs."""
+    """Scores of all edges, with gradients averaged over the midpoints of equal steps from null to clean inputs."""
     null, way = lab.null[0], lab.clean[0] - lab.null[0]
     total = sum((slope(lab, null + (step + 0.5) / steps * way) for step in range(steps)), torch.zeros(()))
     return by_edge(lab, total / steps)

@@ -1,4 +1,4 @@
-"""A circuit of components as it is found, told and stored: `edges.json` or `nodes.json`."""
+"""A circuit of components, as it is stored in `edges.json` or `nodes.json`."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SIGNED = ", signed"  # ends the name of a ranking by signed scores
 
 @dataclass(frozen=True)
 class ComponentCircuit(Judged):
-    """What was found.
+    """A circuit of edges or of nodes, with its measurements.
 
     Attributes:
         unit: `edges` or `nodes`.
         kept: the units of the circuit, most needed first.
-        edges: all edges that are kept, which for nodes are those out of them and out of `input`.
-        effects: of every unit, by how much the loss rises when it alone is cut, measured.
-        scores: by method (`EAP`, `EAP-IG`), of every unit, what the same is thought to be from gradients.
-        removals: of every unit of the circuit, by how much the circuit's loss rises without it.
+        edges: all edges that are kept; for a circuit of nodes, the edges out of its nodes and out of `input`.
+        effects: for every unit, the measured rise of the loss when it alone is cut.
+        scores: for every method (`EAP`, `EAP-IG`) and unit, the estimate of this effect from gradients.
+        removals: for every unit of the circuit, by how much the circuit's loss rises without it.
         losses: on report data: `model`, `circuit` (all else cut), `null` (all cut).
-        curves: by ranking: `patching` (by `effects`), `EAP`, `EAP-IG`, each by absolute scores, by which MIB has CMD,
-            and again by signed ones, `EAP, signed`, by which it has CPR.
+        curves: one for each ranking: `patching` (by `effects`), `EAP` and `EAP-IG`. Each ranks by absolute scores, as
+            MIB does for CMD, and a second time by signed scores (`EAP, signed`), as MIB does for CPR.
         protocol: all that the numbers depend on.
     """
 
@@ -42,13 +42,13 @@ class ComponentCircuit(Judged):
     protocol: Mapping[str, Any] = field(default_factory=dict)
 
     def about(self, unit: str) -> dict[str, Any]:
-        """What was measured of one unit."""
+        """The measurements of one unit."""
         numbers = {"effect": self.effects[unit], **{name: scores[unit] for name, scores in self.scores.items()}}
         removal = {"removal": round(self.removals[unit], 6)} if unit in self.removals else {}
         return {"in_circuit": unit in self.kept, **{n: round(x, 6) for n, x in numbers.items()}, **removal}
 
     def as_dict(self) -> dict[str, Any]:
-        """As in edges.json and nodes.json (docs/contracts.md)."""
+        """The content of edges.json or nodes.json (docs/contracts.md)."""
         return {
             "unit": self.unit,
             "circuit": list(self.kept),

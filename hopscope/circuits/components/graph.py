@@ -1,7 +1,8 @@
 """Components and the edges between them, named and counted as EAP-IG does (Hanna et al., 2024; MIB, 2025).
 
-Nodes are `input`, `a{layer}.h{head}`, `m{layer}` and `logits`. An edge leads from what one of them adds to the residual
-stream to what another reads of it; those into a head are three, apart by what they feed: `a0.h1->a3.h0<q>`.
+Nodes are `input`, `a{layer}.h{head}`, `m{layer}` and `logits`. An edge leads from what one node adds to the residual
+stream to what another reads from it. Three edges lead from one node to a head, for its query, key and value:
+`a0.h1->a3.h0<q>`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def component_nodes(n_layers: int, n_heads: int, mlp: bool = True) -> list[str]:
 def component_edges(n_layers: int, n_heads: int, mlp: bool = True) -> list[Edge]:
     """All edges, as EAP-IG counts them: from every node to every later one, to a head three times.
 
-    With an MLP in each layer, 613 for 12 layers of one head and 6,637 for 8 of 8; attention only, 925 for 24 of one.
+    With MLPs, there are 613 edges for 12 layers of one head, and 6,637 for 8 layers of 8 heads. Without MLPs, there are
+    925 for 24 layers of one head.
     """
     stream, edges = ["input"], []
     for layer in range(n_layers):
@@ -46,15 +48,15 @@ def ends(edge: Edge) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where every edge of a model stands in a mask of targets and sources.
+    """The index of every edge of a model in a mask (target, source).
 
     Attributes:
-        n_layers, n_heads: of the model.
+        n_layers, n_heads: numbers of layers of the model, and of heads in a layer.
         mlp: whether its layers have MLPs.
-        sources: all nodes but the last.
-        targets: all that is read, one part after the other: `a0.h0<q>` …, `m0`, `logits`.
-        edges: all of them.
-        places: of each edge its (target, source), by number.
+        sources: all nodes except `logits`, in the order of the forward pass.
+        targets: all inputs of nodes, in the order of the forward pass: `a0.h0<q>` …, `m0`, `logits`.
+        edges: all edges.
+        places: for each edge, the indices (target, source).
     """
 
     n_layers: int
@@ -77,17 +79,17 @@ class Wiring:
 
     @property
     def per_layer(self) -> int:
-        """Nodes of a layer."""
+        """The number of nodes in a layer."""
         return self.n_heads + self.mlp
 
     def heads_at(self, layer: int) -> int:
-        """The number of a layer's first target, which is the query of its first head."""
+        """The index of a layer's first target, which is the query of its first head."""
         return layer * (3 * self.n_heads + self.mlp)
 
     def before(self, layer: int) -> int:
-        """How many sources stand before a layer."""
+        """The number of sources before a layer."""
         return 1 + layer * self.per_layer
 
     def layer_of(self, target: int) -> int:
-        """The layer that a target belongs to; of the logits, the number of layers."""
+        """The layer that a target belongs to; for the logits, the number of layers."""
         return target // (3 * self.n_heads + self.mlp)

@@ -1,11 +1,12 @@
-"""A model in which chosen edges carry something else: path patching of every edge, by definition and without gradients.
+"""Path patching of any set of edges between components, by its definition and without gradients.
 
-What a component reads is a sum over all earlier ones. An edge that is in the circuit adds what its source puts out
-*now*, downstream of all patches; one that is out adds what stands for nothing (ACDC, Conmy et al., 2023; Goldowsky-Dill
-et al., 2023): zero, the source's mean over sequences at that position, or its output on another sequence of the batch.
-Biases of attention stay. Only the common contract of models is used, names of activations and layers that run alone; so
-it holds for a HookedTransformer, too. What a head writes must be a fixed linear map of its z. Where it depends on more,
-as with gates that look at the stream, outputs do not add up to the model's own, and it is refused.
+A component reads the sum of the outputs of all earlier components. An edge in the circuit contributes its source's
+output in the patched pass. An edge outside it contributes the source's null output (ACDC, Conmy et al., 2023;
+Goldowsky-Dill et al., 2023): zero, the source's mean over sequences at that position, or its output on another sequence
+of the batch. Biases of attention are always added. Only the common contract of models is used (names of activations,
+and layers that can be run separately), so a HookedTransformer can be patched too. A head's output must be a fixed
+linear map of its z. If it depends on more, such as gates that read the stream, the components' outputs do not add up to
+the model's own stream, and the model is refused.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ NEEDS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.ho
 
 
 class Enough(Exception):
-    """All that was wanted of a forward pass is known."""
+    """Ends a forward pass once all that is wanted of it is known."""
 
 
 class Written:
-    """What every source puts out, for every change, as far as a pass has come.
+    """The outputs of every source under every change, up to the point that a pass has reached.
 
     Attributes:
-        each: by source, (change, batch, position, d_model).
+        each: the output of each source, (change, batch, position, d_model).
         bias: the sum of the layers' biases so far.
-        whole: the sum of all, which is what is read where no edge is cut.
+        whole: the sum of all outputs and biases: the stream that is read if no edge is cut.
     """
 
     def __init__(self, each: Sequence[Stream], bias: Tensor, whole: Stream):
         self.each, self.bias, self.whole = list(each), bias, whole
 
     def add(self, outputs: Iterable[Stream], bias: Tensor | None = None) -> None:
-        """The outputs of the sources that come next, and the bias of their layer."""
+        """Append the outputs of the next sources, and add the bias of their layer."""
         for one in outputs:
             self.each.append(one)
             self.whole = self.whole + one
@@ -67,17 +68,18 @@ class Written:
 
 
 class Patching(Lab[Collection[Edge]]):
-    """A model on sequences, edge by edge.
+    """A model on a batch of sequences, in which any set of edges can be cut.
 
     Args:
-        model: that can start at any layer, and end there.
-        batch: two sequences or more.
-        null: what stands for nothing, one of `ACTIVATION_NULLS`; or other inputs, on which sources put it out.
-        tile: sequences in one pass, all changes together; by default as many as stay in a processor's cache.
+        model: a model that can be started and stopped at any layer.
+        batch: at least two sequences.
+        null: the kind of null outputs, one of `ACTIVATION_NULLS`; or other inputs, on which the null outputs are
+            computed.
+        tile: sequences in one pass, summed over changes; by default as many as fit into the processor's cache.
 
     Raises:
-        BadInput: the model lacks layers or names of activations, what its heads write is no linear map of their z, or
-            there is no such null.
+        BadInput: the model lacks heads or needed activations, its heads' outputs are no linear map of their z, or there
+            is no such null.
     """
 
     def __init__(self, model: Model, batch: Batch, null: str | Tensor = "resample", tile: int | None = None):
@@ -96,7 +98,7 @@ class Patching(Lab[Collection[Edge]]):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What tests of edges depend on."""
+        """The settings that tests of edges depend on, for a report."""
         how = "each edge of the graph cut alone; in the graph where the loss rises for certain (95 %)"
         return {"edges": how, "null": self.kind, "sequences": len(self.batch)}
 
@@ -106,7 +108,7 @@ class Patching(Lab[Collection[Edge]]):
         return f"blocks.{layer}.{short}"
 
     def entry(self, layer: int, stream: Stream, replace: Mapping[str, Replacement]) -> dict[str, Any]:
-        """Arguments that have the model begin with a stream; before the first it takes the embedding's place."""
+        """Arguments that start the model from a given stream; before layer 0 it replaces the embedding."""
         if layer:
             return {"inputs": stream, "replace": replace, "start_at_layer": layer}
         some = self.batch.inputs[:1].expand(len(stream), *self.batch.inputs.shape[1:])
@@ -114,7 +116,7 @@ class Patching(Lab[Collection[Edge]]):
 
     @torch.no_grad()
     def output_weights(self) -> list[tuple[Float[Tensor, "head d_head d_model"], Float[Tensor, "d_model"]]]:
-        """What each head makes of its z, and each layer's bias: attention's output is linear in z, so units tell."""
+        """Each head's matrix from z to its output, and each layer's bias, found with unit vectors (z acts linearly)."""
         found, layers = [], range(self.wiring.n_layers)
         names = [self.name(layer, short) for layer in layers for short in ("hook_resid_pre", "attn.hook_z")]
         _, cache = self.model(self.batch.inputs[:1], cache=names)
@@ -131,7 +133,7 @@ class Patching(Lab[Collection[Edge]]):
         return found
 
     def outputs_on(self, inputs: Tensor) -> Float[Tensor, "source batch position d_model"]:
-        """What every source puts out in the model as it is."""
+        """The outputs of every source in the unchanged model."""
         layers = range(self.wiring.n_layers)
         names = [self.name(layer, "attn.hook_z") for layer in layers]
         mlps = [self.name(layer, "hook_mlp_out") for layer in layers] if self.wiring.mlp else []
@@ -159,7 +161,7 @@ class Patching(Lab[Collection[Edge]]):
     # Passes --------------------------------------------------------------------------------------------------
 
     def mask(self, kept: Iterable[Collection[Edge]]) -> Bool[Tensor, "change target source"]:
-        """Sets of edges as masks. Raises BadInput for an edge that the model lacks."""
+        """Sets of edges as masks. Raises BadInput for an edge that the model does not have."""
         wiring = self.wiring
         where = dict(zip(wiring.edges, wiring.places, strict=True))
         sets = [list(one) for one in kept]
@@ -173,24 +175,24 @@ class Patching(Lab[Collection[Edge]]):
 
     @torch.no_grad()
     def outputs(self, kept: Sequence[Collection[Edge]]) -> Float[Tensor, "change batch query output"]:
-        """The answers where only some edges carry what their sources put out now, for every set of such edges."""
+        """The model's outputs for every given set of edges, with all other edges cut."""
         mask = self.mask(kept)
         tiles = mask.split(max(1, self.tile // len(self.batch)))
         return torch.cat([self.run(tile, min(map(self.first_layer, tile))) for tile in tiles])
 
     def first_layer(self, mask: Tensor) -> int:
-        """The first layer that reads anything but what the model as it is has there."""
+        """The first layer at which the mask cuts an edge; earlier layers are as in the unchanged model."""
         cut = [target for target, source in self.wiring.places if not mask[target, source]]
         return self.wiring.layer_of(min(cut)) if cut else self.wiring.n_layers
 
     def run(self, mask: Mask, start: int = 0, inputs: Stream | None = None, extra: Tensor | None = None) -> Tensor:
-        """One pass with a mask for each change, from a layer on.
+        """One forward pass from a layer on, with a mask for each change.
 
         Args:
-            mask: of every change.
-            start: before this layer all is as in the model as it is.
-            inputs: what the source `input` puts out; by default as it is.
-            extra: (target, source), how much of (clean − null) each edge carries besides; for derivatives.
+            mask: for every change, which edges are kept.
+            start: the first layer that is run; earlier layers are as in the unchanged model.
+            inputs: the output of the source `input`; by default that of the unchanged model.
+            extra: (target, source), a multiple of (clean − null) that is added on each edge, to take derivatives by it.
         """
         wiring, n = self.wiring, len(mask)
         self.forwards += n * (1 - start / (wiring.n_layers + 1))
@@ -207,7 +209,7 @@ class Patching(Lab[Collection[Edge]]):
         return self.read_off(streams.flatten(0, 1)).unflatten(0, (-1, len(self.batch)))[which[:, 0]]
 
     def read_off(self, stream: Stream) -> Tensor:
-        """The answers that a last stream gives."""
+        """The model's outputs at the queries, from the stream after the last layer."""
         if type(self.model).read_off is not Model.read_off:
             return self.model.read_off(stream, self.batch.task.query_positions)
         last = self.wiring.n_layers - 1
@@ -218,9 +220,9 @@ class Patching(Lab[Collection[Edge]]):
     def read(
         self, mask: Mask, now: Written, target: int, count: int, extra: Tensor | None
     ) -> tuple[Float[Tensor, "stream batch position d_model"], Tensor]:
-        """The different streams that some targets read, and which of them each reads, (change, target).
+        """The distinct streams that consecutive targets read, and for each (change, target) the index of its stream.
 
-        Targets of one change that read the same are given one stream: in most layers all do.
+        Targets that read the same stream share one entry; in most layers all targets of a change do.
         """
         n, sources = len(mask), len(now.each)
         wanted = mask[:, target : target + count, :sources].flatten(0, 1)
@@ -240,9 +242,10 @@ class Patching(Lab[Collection[Edge]]):
     def carried(
         self, now: Written, change: Tensor, wanted: Bool[Tensor, "stream source"]
     ) -> Float[Tensor, "stream batch position d_model"]:
-        """For some streams, each of a change, the sum of what the wanted sources put out now and of the others' nulls.
+        """For each stream, the sum of the current outputs of the wanted sources and the null outputs of the others.
 
-        It is put together from whichever is nearer, all sources' outputs or all nulls: most streams lack few edges.
+        The sum starts from all current outputs or from all nulls, whichever needs fewer corrections: most streams lack
+        few edges.
         """
         sources = len(now.each)
         few = wanted.sum(1) * 2 < sources
@@ -256,7 +259,7 @@ class Patching(Lab[Collection[Edge]]):
         return streams
 
     def add_layer(self, layer: int, now: Written, read: Reader) -> None:
-        """Add what the heads and the MLP of a layer put out to what earlier sources do."""
+        """Run a layer, and append the outputs of its heads and its MLP to those of earlier sources."""
         n, size = len(now.whole), len(self.batch)
         streams, which = read(self.wiring.heads_at(layer), 3 * self.wiring.n_heads)
         alike = len(streams) == n  # every head of a change reads the same stream, which the layer can be given as it is
@@ -284,7 +287,7 @@ class Patching(Lab[Collection[Edge]]):
         now.add([cache[name].unflatten(0, (n, size))])
 
     def projections(self, layer: int, streams: Tensor, which: Tensor) -> dict[str, Tensor]:
-        """Queries, keys and values of a layer, of the streams from which each head takes each of them."""
+        """Queries, keys and values of a layer, where each head may read each of them from a stream of its own."""
         names = [self.name(layer, f"attn.hook_{part}") for part in "qkv"]
         caught: dict[str, Tensor] = {}
 
@@ -300,13 +303,13 @@ class Patching(Lab[Collection[Edge]]):
         return {name: torch.stack(parts, -2).flatten(0, 1) for name, parts in own.items()}
 
     def until_enough(self, layer: int, stream: Stream, replace: Mapping[str, Replacement]) -> None:
-        """One layer, which is left as soon as all that is wanted of it is known."""
+        """Run one layer until a hook raises `Enough`."""
         with suppress(Enough):
             self.model(**self.entry(layer, stream, replace), stop_at_layer=layer + 1)
 
 
 def check(model: Model, wiring: Wiring) -> None:
-    """Whether edges of a model can be patched. Raises BadInput."""
+    """Raise BadInput unless the edges of a model can be patched."""
     name = model.architecture.name()
     if not wiring.n_layers * wiring.n_heads:
         raise BadInput(f"{name} has no layers of heads, so there are no edges between components")

@@ -1,10 +1,11 @@
-"""The least set of edges, or of heads and MLPs, that keeps a model's answers: measured, then minimised, then validated.
+"""A smallest set of edges, or of heads and MLPs, that preserves a model's answers: the search and its validation.
 
 1. Every unit is cut alone (path patching), which ranks them; EAP and EAP-IG rank them, too, by gradients.
-2. The shortest prefix of the measured ranking under the task's threshold is found by bisection; in it, a set from which
-   nothing can be left out (QuickXplain), until no single unit can be spared: ACDC's criterion, with a bound on the loss
+2. The shortest prefix of the measured ranking under the task's threshold is found by bisection; QuickXplain then
+   reduces it to a minimal set, until no single unit can be removed. This is ACDC's criterion, with a bound on the loss
    in place of τ.
-3. Fresh sequences decide: a solved model, worse with everything cut, and a circuit under the threshold.
+3. The verdict comes from fresh sequences: the model must have solved its task and be worse with everything cut, and the
+   circuit's loss must be under the threshold.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Units = frozenset[str]
 
 @dataclass(frozen=True)
 class Components(Settings):
-    """How a circuit of components is looked for."""
+    """Settings of the search for a circuit of components."""
 
     unit: str = setting(
         "edges", "what is kept or cut: edges between components, or heads and MLPs", choices=("edges", "nodes")
@@ -52,22 +53,22 @@ class Components(Settings):
 def find_components(
     model: Model, task: Task, settings: Components | None = None, watch: Watch = lambda _: None
 ) -> ComponentCircuit:
-    """Find the circuit of a model in components.
+    """Find a model's circuit of components.
 
     Args:
-        model: of the common contract, whose layers can be run alone.
-        task: that it was trained on, or not.
+        model: a model whose layers can be run separately.
+        task: the task to find the circuit for; the model need not have been trained on it.
         settings: unit, null, sizes, seed.
-        watch: told in words what is being done.
+        watch: called with a description of each step of the search.
 
     Raises:
-        BadInput: edges of this model cannot be patched.
+        BadInput: the model's edges cannot be patched.
     """
     return Hunt(model, task, settings or Components(), watch).solve()
 
 
 def units_of(wiring: Wiring, unit: str) -> tuple[dict[str, frozenset[Edge]], frozenset[Edge]]:
-    """By name the edges that each unit is, and those that are always kept."""
+    """The edges of each unit, by the unit's name, and the edges that are always kept."""
     if unit == "edges":
         return {edge: frozenset([edge]) for edge in wiring.edges}, frozenset()
     by_source = {node: frozenset(edge for edge in wiring.edges if ends(edge)[0] == node) for node in wiring.sources}
@@ -75,7 +76,7 @@ def units_of(wiring: Wiring, unit: str) -> tuple[dict[str, frozenset[Edge]], fro
 
 
 class Hunt:
-    """One search."""
+    """One search for a circuit of components."""
 
     def __init__(self, model: Model, task: Task, settings: Components, watch: Watch):
         self.model, self.task, self.settings, self.watch = model, task, settings, watch
@@ -89,28 +90,32 @@ class Hunt:
         self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
-        """Search with a share of the threshold; of the accuracy that may be lost, with half of that share (ours)."""
+        """Use stricter bounds.
+
+        The loss may rise to this share of the threshold. The accuracy may fall by half of this share of what the task
+        allows (ours).
+        """
         self.bound = self.threshold - (1 - share) * abs(self.threshold)
         self.accuracy = self.lossless - share * max(0.0, self.lossless - self.demand) / 2
         self.known: dict[Units, bool] = {}
 
     def patching(self, purpose: str, n: int, size: int | None = None) -> list[Patching]:
-        """The model on sequences for a purpose, in chunks of `size` or somewhat more."""
+        """The model on sequences drawn for a purpose, in chunks of `size` sequences or somewhat more."""
         batch = self.task.sample(n, generator(self.settings.seed, f"components {purpose}", 0, self.model.device))
         count = max(1, n // (size or n))
         parts = [batch.rows(slice(i * n // count, (i + 1) * n // count)) for i in range(count)]
         return [Patching(self.model, part, self.settings.null) for part in parts]
 
     def edges(self, chosen: Iterable[str]) -> frozenset[Edge]:
-        """What is kept where some units are."""
+        """The edges that are kept if some units are kept."""
         return reduce(frozenset.union, (self.units[unit] for unit in chosen), self.always)
 
     def without_each(self, units: Units) -> dict[str, Loss]:
-        """The loss where some units are kept but for one, by which that is."""
+        """For each of some units, the loss with all the others of them kept."""
         return self.lab.alone({unit: self.edges(units - {unit}) for unit in self.units if unit in units})
 
     def passes(self, chosen: Units) -> bool:
-        """Whether a set keeps the loss, and its interval, under the threshold, and enough answers right."""
+        """Whether with this set the loss, including its interval, is below the bound, and enough answers are right."""
         if chosen not in self.known:
             [account] = self.lab.accounts([self.edges(chosen)])
             right = Share.of(account.hits).mean
@@ -120,7 +125,7 @@ class Hunt:
     # Stages --------------------------------------------------------------------------------------------------
 
     def solve(self) -> ComponentCircuit:
-        """All stages; of a model that has not solved its task, rankings and curves alone."""
+        """Run all stages; for a model that has not solved its task, only rankings and curves are made."""
         every = frozenset(self.units)
         self.watch(f"cutting each of {len(every)} {self.settings.unit}")
         effects = {unit: loss.mean - self.whole for unit, loss in self.without_each(every).items()}
@@ -139,7 +144,7 @@ class Hunt:
         return self.report(ordered, effects=effects, scores=scores, removals=removals, curves=curves)
 
     def chosen(self, ranking: Sequence[str]) -> Units:
-        """What suffices on other sequences, too; with tighter bounds, where what was found does not."""
+        """A minimal set that also suffices on other sequences; bounds are tightened as long as it does not."""
         found: Units = frozenset()
         for share in TIGHTER:
             self.tighten(share)
@@ -163,17 +168,17 @@ class Hunt:
         return chosen
 
     def spared(self, chosen: Units, ranking: Sequence[str]) -> str | None:
-        """The unit that is missed least, if the others pass without it."""
+        """The unit that is missed least and without which the others still pass; None if there is none."""
         candidates = (unit for unit in reversed(ranking) if unit in chosen)
         return next((unit for unit in candidates if self.passes(chosen - {unit})), None)
 
     def removals(self, kept: Units) -> dict[str, float]:
-        """What each unit is worth to the circuit."""
+        """By how much the circuit's loss rises without each unit."""
         base, without = self.lab.loss(self.edges(kept)), self.without_each(kept)
         return {unit: loss.mean - base.mean for unit, loss in without.items()}
 
     def curve(self, ranking: Sequence[str], size: int) -> Curve:
-        """Losses of the first units of a ranking."""
+        """The losses with the first k units of a ranking kept, for several k."""
         n = len(ranking)
         steps = [round(n ** (i / POINTS)) for i in range(POINTS + 1)]
         sizes = sorted({0, size, n, *steps, *grid_sizes(n)})
@@ -203,13 +208,13 @@ class Hunt:
         )
 
     def accounts(self, sets: Sequence[frozenset[Edge]], purpose: str, n: int) -> list[Account]:
-        """Of sets of edges on other sequences."""
+        """The accounts of sets of edges on other sequences."""
         parts = [part.accounts(sets) for part in self.patching(purpose, n, CHUNK)]
         return [reduce(pooled, column) for column in zip(*parts, strict=True)]
 
 
 def judged(trial: Trial, size: int, unit: str) -> tuple[str, str]:
-    """`circuit` or `none`, and why, in one sentence."""
+    """The verdict, `circuit` or `none`, and its reason in one sentence."""
     if not trial.solved():
         return "none", f"{unsolved(trial)}; {Task.unsolved_advice}"
     if trial.gap.low <= 0:

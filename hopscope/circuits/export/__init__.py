@@ -1,1 +1,1 @@
-"""Circuits for other tools."""
+"""Export of circuits to other tools."""

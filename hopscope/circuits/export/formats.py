@@ -1,9 +1,10 @@
-"""A circuit as EAP-IG's graph.
+"""Export of a circuit as EAP-IG's graph.
 
-EAP-IG (Hanna et al., 2024) and the MIB benchmark's circuit track count in components: nodes `input`, `a{layer}.h{n}`,
-`m{layer}`, `logits`, and edges between them, those into a head apart by what they feed: `a0.h1->a3.h0<q>`. Our circuits
-count in paths, which say more about attention (at which positions, to which) and nothing about MLPs. So the way there
-is a projection; what it loses is written beside it, in the same file, under a key that their readers pass over.
+EAP-IG (Hanna et al., 2024) and the MIB benchmark's circuit track describe circuits by components: nodes `input`,
+`a{layer}.h{n}`, `m{layer}`, `logits`, and edges between them, with separate edges into a head's query, key and value:
+`a0.h1->a3.h0<q>`. Our circuits consist of paths, which say more about attention (from which positions to which) and
+nothing about MLPs. So the export is a projection. What it loses is written into the same file, under a key that other
+readers ignore.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OURS = "hopscope"  # the key for what the projection loses
 
 @dataclass(frozen=True)
 class Component:
-    """A node or an edge: whether it belongs to the circuit, and by how much."""
+    """A node or an edge: whether it belongs to the circuit, and its score."""
 
     in_graph: bool = False
     score: float = 0.0
@@ -40,8 +41,8 @@ class ComponentGraph:
 
     Attributes:
         cfg: `n_layers`, `n_heads`, `d_model`, `parallel_attn_mlp`.
-        nodes: by name.
-        edges: by name.
+        nodes: the nodes, by name.
+        edges: the edges, by name.
     """
 
     cfg: dict[str, Any]
@@ -52,22 +53,22 @@ class ComponentGraph:
 def component_graph(circuit: Circuit, shape: Shape) -> ComponentGraph:
     """A circuit's projection to components.
 
-    A head is in the graph if one of its paths, or of its rows without a role, is. Between two such heads stands an edge
-    where a certificate says that a path of the one feeds a path of the other, directly or through MLPs; without
-    certificates, all three edges wherever the one is in an earlier layer. Each reads the input. Only heads that attend
-    from queries, or from positions without a role, write to the logits, because answers are read there. A model's
-    MLPs are all in the graph, with all their edges to what is in it, because paths do not say what MLPs do and no
-    ablation of paths takes them out. A model without MLPs still has MLP nodes, as EAP-IG's reader expects, marked as
-    not in the graph. What stands in the projection is a guess, which `tested` checks edge by edge.
+    A head is in the graph if one of its paths, or one of its rows that belong to no role, is. There is an edge between
+    two such heads if a certificate says that a path of the first feeds a path of the second, directly or through MLPs.
+    Without certificates, all three edges exist if the first is in an earlier layer. Each head reads the input. Only
+    heads that attend from queries, or from positions without a role, write to the logits, because answers are read
+    there. A model's MLPs are all in the graph, with all their edges to what is in it, because paths do not say what
+    MLPs do and no ablation of paths takes them out. A model without MLPs still has MLP nodes, as EAP-IG's reader
+    expects, marked as not in the graph. The projection is a guess, which `tested` checks edge by edge.
 
-    A head's score is by how much leaving out its most costly path raises the loss; an edge's is the lower of its ends'.
-    So scores rank, and any threshold on them leaves a graph that hangs together.
+    A head's score is the rise of the loss without its most costly path; an edge's score is the lower of its ends'
+    scores. So any threshold on scores leaves no edge without its nodes.
 
     Roles and chains are lost: two paths of one head are one node.
 
     Args:
-        circuit: to project.
-        shape: of the model.
+        circuit: the circuit.
+        shape: the model's shape.
     """
     worth = head_scores(circuit)
     nodes = component_nodes(shape.n_layers, shape.n_heads)
@@ -96,10 +97,10 @@ def component_graph(circuit: Circuit, shape: Shape) -> ComponentGraph:
 
 
 def tested(graph: ComponentGraph, lab: Patching) -> ComponentGraph:
-    """The same graph with only those edges that the model needs: each is cut alone, on the model's sequences.
+    """The same graph with only the edges that the model needs; each edge is cut alone.
 
-    An edge stays if the loss rises for certain (95 %, paired over sequences); its score is by how much. A node stays
-    with an edge that does, and its score is that of its best one.
+    An edge stays if the 95 % interval of the loss's rise (paired over sequences) is above 0; the mean rise is its
+    score. A node stays if one of its edges does; its score is the highest score of these edges.
     """
     guessed = [edge for edge in lab.wiring.edges if graph.edges[edge].in_graph]
     every = frozenset(lab.wiring.edges)
@@ -111,7 +112,7 @@ def tested(graph: ComponentGraph, lab: Patching) -> ComponentGraph:
 
 
 def nodes_with(edges: Mapping[str, Component], names: Iterable[str]) -> dict[str, Component]:
-    """Every node, in the graph if one of its edges is, with the greatest score of these."""
+    """Every node: in the graph if one of its edges is, with the highest score of these edges."""
     best: dict[str, float] = {}
     for edge, found in edges.items():
         for node in ends(edge)[:2] if found.in_graph else ():
@@ -122,7 +123,8 @@ def nodes_with(edges: Mapping[str, Component], names: Iterable[str]) -> dict[str
 def graph_of(found: ComponentCircuit, shape: Shape) -> ComponentGraph:
     """A circuit of edges, or of nodes with the edges between them, in EAP-IG's terms; scores are measured effects.
 
-    A node of a circuit of edges has the score of its best edge. An edge of a circuit of nodes has its source's.
+    In a circuit of edges, a node's score is the highest score of its edges. In a circuit of nodes, an edge's score is
+    that of its source.
     """
     names = component_nodes(shape.n_layers, shape.n_heads)
     every = component_edges(shape.n_layers, shape.n_heads)
@@ -145,7 +147,7 @@ def node_of(unit: Path | Row) -> str:
 
 
 def head_scores(circuit: Circuit) -> dict[str, float]:
-    """For every head of the circuit by how much the loss rises without its most costly path; never below 0."""
+    """For every head of the circuit, by how much the loss rises without its most costly path; never below 0."""
     base = circuit.losses["live"].mean if "live" in circuit.losses else 0.0
     scores = {node_of(row): 0.0 for row in circuit.rows}
     for found in circuit.paths:
@@ -155,7 +157,7 @@ def head_scores(circuit: Circuit) -> dict[str, float]:
 
 
 def fed(supplies: Iterable[Supply]) -> set[str]:
-    """The edges that certificates speak of."""
+    """The edges between heads that certificates report."""
     return {f"{node_of(s.source)}->{node_of(s.path)}<{s.part[0]}>" for s in supplies}
 
 
@@ -163,9 +165,9 @@ def to_eap_ig(circuit: Circuit, shape: Shape, lab: Patching | None = None) -> st
     """`component_graph` as the JSON that EAP-IG and MIB read, with our paths under the key `hopscope`.
 
     Args:
-        circuit: to project.
-        shape: of the model.
-        lab: the model on sequences, on which every edge is `tested`; without it the graph says of itself that none was.
+        circuit: the circuit.
+        shape: the model's shape.
+        lab: the model on sequences, to test every edge (`tested`); without it, the file says that no edge was tested.
     """
     graph = component_graph(circuit, shape)
     graph, about = (tested(graph, lab), lab.about) if lab else (graph, {"edges": "projected, untested"})
@@ -178,5 +180,5 @@ def to_eap_ig(circuit: Circuit, shape: Shape, lab: Patching | None = None) -> st
 
 
 def eap_ig_json(graph: ComponentGraph, ours: Mapping[str, Any]) -> str:
-    """A graph as the JSON that EAP-IG and MIB read, with what is ours under a key of its own."""
+    """A graph as the JSON that EAP-IG and MIB read, with our entries under a key of their own."""
     return json.dumps({OURS: dict(ours), **asdict(graph)}, allow_nan=False)

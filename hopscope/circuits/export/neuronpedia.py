@@ -1,10 +1,11 @@
 """A circuit as an attribution graph: the JSON of circuit-tracer and Neuronpedia (Ameisen et al., 2025).
 
-A node is a path at one position of an example, so that roles become places in a prompt; tokens stand below, answers
-above. Graphs of that kind are made of features and first-order attributions. Ours are made of attention paths, and
-every weight is measured. It is a share: of a head's attention that falls on a token; of what a head would lose, in
-attention on its target or in the circuit's loss, without what feeds its query, key or value; of the gap from null to
-circuit that an answer loses without the path.
+A node is a path at one position of an example, so that roles become positions in a prompt. Tokens are drawn below,
+answers above. Usual attribution graphs are made of features and first-order attributions. Ours are made of attention
+paths, and every weight is a measured share. From a token to a head, it is the share of the head's attention that falls
+on the token. From a head to a head, it is the share of attention on the target, or of the path's effect on the loss,
+that is lost without what the first head feeds into the second. From a head to an answer, it is the share of the gap in
+loss between null and circuit that is lost without the path.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ WEIGHTS = (
 
 
 def attribution_graph(circuit: Circuit, batch: Batch, shape: Shape, scan: str, slug: str) -> dict[str, Any]:
-    """The graph on one sequence, for a viewer of attribution graphs.
+    """The circuit on one sequence, in the format of viewers of attribution graphs.
 
     Args:
-        circuit: whose paths and supplies are shown.
-        batch: the sequence, of its task.
-        shape: of the model.
+        circuit: the circuit, with its paths and supplies.
+        batch: sequences of its task; the first is shown.
+        shape: the model's shape.
         scan: the model's name.
         slug: the graph's name.
     """
@@ -63,9 +64,9 @@ class Drawn:
     """A circuit on one sequence.
 
     Attributes:
-        circuit: what is drawn.
+        circuit: the circuit that is drawn.
         ground: the sequence.
-        n_layers: of the model; answers stand above them.
+        n_layers: number of layers of the model; answers are drawn above the last.
     """
 
     circuit: Circuit
@@ -73,18 +74,18 @@ class Drawn:
     n_layers: int
 
     def cells(self, path: Path) -> dict[int, list[int]]:
-        """By attending position the attended ones."""
+        """The attended positions of a path, by attending position."""
         entries = self.ground.entries(path)[0]
         return {at: row.nonzero()[:, 0].tolist() for at, row in enumerate(entries) if row.any()}
 
     @property
     def answers(self) -> list[int]:
-        """The positions at which answers are read off."""
+        """The positions at which answers are read."""
         n = self.ground.batch.inputs.shape[1]
         return list(range(n))[self.ground.batch.task.query_positions]
 
     def nodes(self) -> Iterator[dict[str, Any]]:
-        """Tokens, paths where they attend, answers."""
+        """All nodes: tokens, paths at their attending positions, and answers."""
         symbols, labels = symbols_at(self.ground.batch, 0), self.ground.roles.labels(0)
         for at, symbol in enumerate(symbols):
             yield node(token(at), "E", at, "embedding", f"{symbol} ({labels[at]})" if labels[at] else symbol)
@@ -97,7 +98,7 @@ class Drawn:
             yield node(answer(at), str(self.n_layers), at, "logit", f"answer to {symbols[at]}")
 
     def links(self) -> Iterator[dict[str, Any]]:
-        """All of them, each measured."""
+        """All links with their measured weights."""
         for found in self.circuit.paths:
             cells = self.cells(found.path)
             for q, keys in cells.items():
@@ -109,7 +110,11 @@ class Drawn:
             yield from self.fed(supply)
 
     def fed(self, supply: Supply) -> Iterator[dict[str, Any]]:
-        """From where the source attends to where what it feeds does: for a query there itself, else where it looks."""
+        """The links of a supply.
+
+        They start where the source attends. For a query, this is the attending position of the fed path; for keys and
+        values, it is an attended one.
+        """
         share = self.lost(supply)
         holders = self.cells(supply.source)
         for q, keys in self.cells(supply.path).items():
@@ -120,22 +125,22 @@ class Drawn:
 
     @property
     def gap(self) -> float:
-        """From null to circuit, in loss."""
+        """The loss with every head null minus the circuit's loss."""
         return self.circuit.losses["null"].mean - self.circuit.losses["live"].mean
 
     def worth(self, found: Found) -> float:
-        """What leaving a path out costs the circuit."""
+        """By how much the circuit's loss rises without a path."""
         return found.removal_loss - self.circuit.losses["live"].mean
 
     def lost(self, supply: Supply) -> float:
-        """Of the attention on the path, or of what it is worth in loss."""
+        """The share of a path's attention (query, key) or effect on the loss (value) lost without the source."""
         if supply.part != "value":
             return (supply.before - supply.after) / max(supply.before, 1e-12)
         [found] = [found for found in self.circuit.paths if found.path == supply.path]
         return (supply.after - supply.before) / max(self.worth(found), 1e-12)
 
     def supernodes(self, used: set[str]) -> dict[str, list[str]]:
-        """By path all of its nodes, where it has several."""
+        """The nodes of each path that has several, by path."""
         every = {str(f.path): [head(f.path, q) for q in self.cells(f.path)] for f in self.circuit.paths}
         return {name: kept for name, ids in every.items() if len(kept := [one for one in ids if one in used]) > 1}
 
@@ -145,7 +150,7 @@ def token(at: int) -> str:
 
 
 def head(path: Path, at: int) -> str:
-    """Layer, head and what it attends to, position."""
+    """The identifier of a path's node at a position: layer, head, attended role, position."""
     return f"{path.layer}_{path.head}.{path.key}{'.other' if path.chain == 'other' else ''}_{at}"
 
 

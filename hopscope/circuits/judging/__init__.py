@@ -1,1 +1,1 @@
-"""How far circuits are to be trusted: whether other seeds agree, and whether the truth of a build holds."""
+"""How reliable circuits are: whether other seeds agree, and whether the known circuits of built models are right."""

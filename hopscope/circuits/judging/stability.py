@@ -1,8 +1,9 @@
-"""Whether other seeds of the search, and so other sequences, come to the same circuit.
+"""Whether searches with other seeds, which draw other sequences, find the same circuit.
 
-Two seeds agree if what the one chose is among the circuits that the other lists: alternatives are no disagreement.
-Where there are too many to list, it must be one of the other's family: of the same rows, with the other's core. Of a
-model without a circuit none is claimed, so two seeds agree if both say so for the same reason.
+Two seeds agree if the circuit that each chose is among those that the other lists, so choosing another of several
+minimal circuits is no disagreement. If there are too many circuits to list, the chosen one must belong to the other's
+family: the same rows, with the other's core. If neither search finds a circuit, they agree if both fail for the same
+reason.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Stability:
-    """What several searches came to.
+    """The results of searches with several seeds.
 
     Attributes:
-        seeds: of the searches, the reported one first.
-        verdicts: of each.
-        chosen: by each, its paths.
+        seeds: the seeds of the searches, that of the reported one first.
+        verdicts: the verdict of each search.
+        chosen: the paths of the circuit that each search chose.
         agree: the share of pairs of seeds that agree, 0–1.
-        jaccard: the mean over pairs of what two chosen circuits share, of all that they hold, 0–1.
+        jaccard: mean Jaccard similarity of the chosen circuits over pairs of seeds, 0–1.
     """
 
     seeds: tuple[int, ...]
@@ -42,7 +43,7 @@ class Stability:
     jaccard: float
 
     def as_dict(self) -> dict[str, Any]:
-        """As in circuit.json."""
+        """The entry in circuit.json."""
         return {
             "seeds": list(self.seeds),
             "verdicts": list(self.verdicts),
@@ -53,7 +54,7 @@ class Stability:
 
 
 def knows(one: Circuit, other: Circuit) -> bool:
-    """Whether a search lists what another chose, or tells of a family that holds it; or neither has a circuit."""
+    """Whether a search lists the circuit that another chose, or its family holds it; or both failed alike."""
     if one.verdict == other.verdict == "none":
         return too_high(one) == too_high(other)
     lists = {one.units, *(listed.units for listed in one.listed)}
@@ -61,14 +62,14 @@ def knows(one: Circuit, other: Circuit) -> bool:
 
 
 def too_high(circuit: Circuit) -> set[str]:
-    """The tests in which a loss may be above the threshold; `model` alone, if the model's own may."""
+    """The tests whose loss may be above the threshold; only `model` if the full model's own loss may be."""
     losses = circuit.losses.items()
     found = {name for name, loss in losses if name != "null" and loss.high >= circuit.threshold}
     return {"model"} & found or found
 
 
 def compared(seeds: Iterable[int], circuits: Iterable[Circuit]) -> Stability:
-    """Two searches or more, against each other."""
+    """The stability over the results of at least two searches."""
     seeds, found = tuple(seeds), list(circuits)
     pairs = list(itertools.combinations(found, 2))
     alike = [knows(a, b) and knows(b, a) and a.verdict == b.verdict for a, b in pairs]
@@ -83,21 +84,21 @@ def jaccard(one: frozenset[T], two: frozenset[T]) -> float:
 
 
 def likeness(circuits: Sequence[frozenset[T]]) -> float:
-    """Mean Jaccard similarity over all pairs of circuits, such as from different data, 0–1; NaN for fewer than two."""
+    """Mean Jaccard similarity over all pairs of circuits, 0–1; NaN for fewer than two circuits."""
     pairs = [jaccard(one, two) for one, two in itertools.combinations(circuits, 2)]
     return sum(pairs) / len(pairs) if pairs else math.nan
 
 
 def stability(circuit: Circuit, model: Model, task: Task, settings: Discovery, n: int, watch: Watch) -> Stability:
-    """A circuit against those of n − 1 further seeds, the next ones after its own.
+    """Compare a circuit with those of searches with the next n − 1 seeds.
 
     Args:
-        circuit: found with the settings.
-        model: of which.
-        task: for which.
-        settings: of the search.
-        n: how many seeds in all, at least two.
-        watch: told in words what is being done.
+        circuit: the circuit that was found with these settings.
+        model: the model.
+        task: its task.
+        settings: the settings of the search.
+        n: the total number of seeds, at least two.
+        watch: called with a description of each step.
     """
     seeds = range(settings.seed, settings.seed + n)
     others = []

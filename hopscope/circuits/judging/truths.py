@@ -1,8 +1,8 @@
-"""Truths of built models, checked by trying: do the circuits in truth.json suffice, and does nothing less?
+"""A test of the known circuits of hand-made models: do the circuits in truth.json suffice, and are they minimal?
 
-The plan of a build says which paths it uses. Whether each is needed depends on what the others leak when it is gone, so
-it is tried, by the same test as discovery's (`sufficiency`): all subsets of all circuits where there are few paths,
-else of each circuit all removals of up to three.
+The plan of a hand-made model says which paths it uses. Whether each of them is needed depends on what leaks through the
+others when it is removed, so this is tested as in the search (`sufficiency`). If there are few paths, all subsets of
+all circuits together are tried; otherwise all removals of up to three paths from each circuit.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FEW = Discovery(discovery=32, selection=8, report=8)
 
 
 def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, Any]:
-    """The truth with its circuits for uniform nulls as they are found by trying, and how that was done.
+    """The content of truth.json, with its circuits for uniform nulls replaced by those that the tests find.
 
     Returns:
-        The same with `verified`: `suffices`, whether a planned circuit does; `how` it was tried; and `spare`, the paths
-        that the plan has and no minimal circuit needs.
+        The same content with an entry `verified`: `suffices`, whether a planned circuit suffices; `how`, which sets
+        were tried; and `spare`, the planned paths that no minimal circuit needs.
     """
     exam = Exam(model, task, FEW, lambda _: None)
     planned: list[Units] = [frozenset(map(Path.from_dict, paths)) for paths in truth["circuits"]["uniform"]]

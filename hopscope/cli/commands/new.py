@@ -210,7 +210,7 @@ def next_steps(root: Path, kind: str, name: str, path: Path) -> list[str]:
 
 
 def shown(path: Path) -> str:
-    """A path relative to the current folder, if it is inside it."""
+    """The path relative to the current folder if it lies inside that folder, else the path unchanged."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) and path != here else path)
 

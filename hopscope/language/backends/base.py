@@ -44,7 +44,7 @@ LEAST = 1e-9
 
 
 def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
-    """Log-likelihoods (nats) of complete answers: the text starts with the answer, and with no longer one of them.
+    """Log-likelihoods (nats) of complete answers: that a text starts with this answer, and with no longer one of them.
 
     `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. The events here exclude each
     other, so their probabilities sum to at most 1.

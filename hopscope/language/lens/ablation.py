@@ -35,7 +35,7 @@ class Ablate(OfHeads):
 
     Args:
         heads: which.
-        means: the replacements: layer position head d_head; None for zero.
+        means: the replacements, shape (layer, position, head, d_head); None for zero.
     """
 
     def __init__(self, heads: Collection[Head], means: Tensor | None = None):
@@ -55,7 +55,7 @@ class Steady(OfHeads):
 
     Args:
         heads: which.
-        patterns: mean patterns; layer head query key.
+        patterns: mean patterns; shape (layer, head, query, key).
     """
 
     def __init__(self, heads: Collection[Head], patterns: Tensor):

@@ -32,15 +32,15 @@ class Edit:
     first: int = 0
 
     def inputs(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values with position codes applied: each batch head position d_head."""
+        """Queries, keys and values with position codes applied; each of shape (batch, head, position, d_head)."""
         return q, k, v
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        """Attention weights after the softmax: batch head query key."""
+        """Attention weights after the softmax; shape (batch, head, query, key)."""
         return pattern
 
     def output(self, layer: int, z: Tensor) -> Tensor:
-        """The heads' results before the output projection: batch position head d_head."""
+        """The heads' results before the output projection; shape (batch, position, head, d_head)."""
         return z
 
 
@@ -97,7 +97,8 @@ class Lens:
     Attributes:
         n_layers: number of layers.
         n_heads: query heads per layer; several may share a key and value head.
-        norms_behind: whether the outputs of attention and MLP are normalised, as in Gemma; then heads do not add up.
+        norms_behind: whether the outputs of attention and MLP are normalised before they are added to the stream, as in
+            Gemma. A layer's attention output is then not the sum of contributions of single heads.
 
     Raises:
         BadInput: the model is not in float32, or not built like Llama.
@@ -186,7 +187,7 @@ class Lens:
         return window
 
     def position_codes(self, layer: int, stream: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of rotary positions (Su et al., 2021): each batch position d_head.
+        """Cosines and sines of rotary positions (Su et al., 2021); each of shape (batch, position, d_head).
 
         Layers with and without an attention window may use different angles.
         """

@@ -72,7 +72,7 @@ def agreement(a: Tensor, b: Tensor) -> Number:
 
 
 def beyond(values: Tensor, beside: Sequence[Tensor], needles: Sequence[int]) -> Number:
-    """The loss beyond that of the worst random set, which is determined in every bootstrap sample of needles.
+    """A loss minus the highest loss of random sets, which is chosen anew in every bootstrap sample of needles.
 
     Args:
         values: a loss per prompt.

@@ -33,10 +33,10 @@ class Prompts:
     """Questions of equal length in tokens, so that no padding is needed.
 
     Attributes:
-        ids: tokens; batch position.
+        ids: tokens; shape (batch, position).
         roles: of the positions.
-        choices: the first tokens at which the acceptable answers differ; batch choice.
-        right: index of the right choice; batch.
+        choices: the first tokens at which the acceptable answers differ; shape (batch, choice).
+        right: index of the right choice; shape (batch).
         indices: the questions' numbers under their seed.
         tokens: the first question's tokens as text, for display.
     """
@@ -63,13 +63,13 @@ class Prompts:
             yield self.part(start, start + size)
 
     def log_odds(self, logits: Tensor) -> Tensor:
-        """log p(right) − log p(any other acceptable answer), in nats, from logits at the last position; batch."""
+        """log p(right) − log p(any other acceptable answer), in nats, from logits at the last position; (batch)."""
         chosen = logits.gather(1, self.choices)
         right = torch.nn.functional.one_hot(self.right, chosen.shape[1]).bool()
         return chosen[right] - chosen.masked_fill(right, -torch.inf).logsumexp(1)
 
     def correct(self, logits: Tensor) -> Tensor:
-        """Whether the right answer is the most likely acceptable one, from logits at the last position; batch."""
+        """Whether the right answer is the most likely acceptable one, from logits at the last position; (batch)."""
         return logits.gather(1, self.choices).argmax(1) == self.right
 
     def shuffled(self, seed: int) -> Prompts:

@@ -21,7 +21,7 @@ LAGS = range(-8, 9)
 
 
 def repeated_tokens(lens: Lens, seed: int, n: int = SEQUENCES, length: int = LENGTH) -> Tensor:
-    """n sequences [start, random tokens, the same tokens], without special tokens but the first; batch position.
+    """n sequences [start, random tokens, the same tokens], without special tokens but the first; (batch, position).
 
     Raises BadInput if the tokenizer has no start token.
     """

@@ -85,7 +85,7 @@ class Protocol(Variant, ABC):
 
     @abstractmethod
     def given(self, **settings: Any) -> Protocol:
-        """The same protocol with those of the settings that it has."""
+        """A copy of this protocol with those of the given settings that it has."""
 
     def put(self, questions: Questions) -> Questions:
         """The questions as they are put to the model; solved questions in the prompt are changed in the same way."""
@@ -107,7 +107,7 @@ class Rule(Protocol):
 
     @abstractmethod
     def request(self) -> dict[str, Any]:
-        """What it requests, apart from how it judges; protocols with equal requests share their answers."""
+        """The settings that its requests depend on; protocols with equal requests share their answers."""
 
     def sampling(self, question: Question, attempt: int) -> Sampling:
         """How a text is generated for an attempt, counted from 0."""

@@ -112,7 +112,7 @@ def of_heads(part: Part, null: Callable[[Tensor], Tensor], *before: slice) -> Ca
 
 
 def inside(number: int, most: int, what: str) -> int:
-    """A layer's or head's number, checked. Raises BadInput if the model has not so many."""
+    """The number of a layer or head, checked. Raises BadInput if it is out of range."""
     if number >= most:
         raise BadInput(f"this model has {most} {what}s, numbered from 0; got {number}")
     return number
@@ -127,7 +127,7 @@ def joined(changes: Sequence[Change]) -> Mapping[str, Callable[[Tensor], Tensor]
 
 
 def after(one: Callable[[Tensor], Tensor], two: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """The composition of two changes."""
+    """The composition of two changes: first `one`, then `two`."""
     return lambda actual: two(one(actual))
 
 

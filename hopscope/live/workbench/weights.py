@@ -30,7 +30,7 @@ MAPS = {"q": "queries", "k": "keys", "v": "values"}
 
 @dataclass(frozen=True)
 class Weights:
-    """W_Q, W_K, W_V (layer head d_model d_head) and W_O (layer head d_head d_model) of all heads, norms folded in."""
+    """All heads' W_Q, W_K, W_V (layer, head, d_model, d_head) and W_O (…, d_head, d_model), norms folded in."""
 
     q: Tensor
     k: Tensor

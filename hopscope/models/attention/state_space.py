@@ -28,7 +28,7 @@ class StateSpace(Recurrent):
 
     @property
     def shifted(self) -> bool:  # type: ignore[override]
-        """With a convolution keys and values also hold what earlier positions do."""
+        """Whether keys and values depend on earlier positions, as they do with a convolution."""
         return self.convolution > 1
 
     def own_of(self, n_heads: int, d_model: int, d_head: int) -> dict[str, Tensor]:
@@ -52,7 +52,7 @@ class StateSpace(Recurrent):
         return q, k * self.steps(x, own)[..., None]
 
     def bias(self, mask: Mask, x: Stream, own: Own) -> Mask:
-        """The mask plus the logarithm of what is left, at each query, of what each key wrote."""
+        """The mask plus the logarithm of the decay from each key to each query."""
         passed = (own["log_A"].exp()[:, None] * self.steps(x, own)).to(mask.dtype).cumsum(-1)
         return mask + passed[..., None, :] - passed[..., None]
 

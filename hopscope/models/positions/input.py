@@ -10,6 +10,6 @@ from hopscope.models.positions.base import Positions
 
 @dataclass(frozen=True)
 class Input(Positions):
-    """No code beside that of the inputs; the default if inputs carry one."""
+    """No code in addition to the inputs' own; the default if inputs carry a position code."""
 
     carried: ClassVar[bool | None] = True

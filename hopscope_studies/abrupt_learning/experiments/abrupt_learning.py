@@ -35,14 +35,14 @@ HAND = {**TASK, **NEW, "d_item": 256}
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """Every condition over seeds, and the nested logits."""
+    """Every condition with every seed; and the nested logits."""
     yield from cells(ABRUPT, range(SEEDS[scale]), scale)
     short = {"steps": 200} if scale == "quick" else {}
     yield from (NestedLogits(n_pairs=n, n_labels=labels, **short) for n, labels in NESTED)
 
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
-    """The course of every run and how it answers at its end; the model by hand; the course of the nested logits."""
+    """Rows on the course and the final answers of every run, on the hand-set model, and on the nested logits."""
     trained, name_of = [one for one in finished if isinstance(one, Run)], namer(ABRUPT, cell, scale)
     task = ItemLabels(**HAND)
     answers = (entry({}, kind, name, value) for kind, name, value in judged(induction(task), task))

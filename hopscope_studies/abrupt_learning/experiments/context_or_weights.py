@@ -1,6 +1,6 @@
 """In the context or in the weights? Classes, bursts and noise decide (Reddy, 2024, section 2; Chan et al., 2022).
 
-All classes keep their labels, so that an answer can be looked up in the context or known by heart. Three tests tell
+All classes keep their labels, so that an answer can be looked up in the context or known by heart. Three tests show
 which of the two a model has learnt: new classes (IC), known classes with other labels (IC2), and known classes that the
 context does not show (IW). See the study's README.
 """

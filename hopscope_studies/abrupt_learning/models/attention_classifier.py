@@ -86,7 +86,7 @@ class AttentionClassifier(TappedModel):
     def attention(
         self, layer: int, x: Float[Tensor, "batch position d_input"], tap: Tap | None
     ) -> Float[Tensor, "batch position d_input"]:
-        """What the one head of a layer writes; q, k, v and z are batch position head d_input when they are read."""
+        """What the one head of a layer writes; q, k, v and z are read as (batch, position, head, d_input)."""
         name = f"blocks.{layer}.attn.hook_"
         weights = {"q": self.W_Q, "k": self.W_K, "v": self.W_V}
         q, k, v = (

@@ -1,4 +1,4 @@
-"""Abrupt learning: claims on tables made by hand, either way; nested logits against formulas; the circuit by hand."""
+"""Tests of `abrupt_learning`: claims that hold and that fail, nested logits against formulas, the hand-set circuit."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_was_not_trained_is_not_claimed():
 
 
 def test_the_loss_by_hand():
-    """N = 2, L = 3, all numbers 0: p = 1/4, A = 1/2, three answers as likely; then ξ = 1, where e^½ stands twice."""
+    """With N = 2, L = 3 and all numbers 0, three answers are equally likely. With ξ = 1, two have the weight e^½."""
     model = NestedLogits(n_pairs=2, n_labels=3)
     assert float(model.loss(torch.zeros(3, dtype=torch.float64))) == pytest.approx(math.log(3))
     at = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
@@ -118,7 +118,7 @@ def test_the_loss_by_hand():
 
 @pytest.mark.parametrize("labels", [8, 9, 16, 32])
 def test_what_starts_it_in_closed_form(labels):
-    """With L = N the start is a saddle: no number has a slope."""
+    """At the start only ξ has a gradient, 1/L − 1/N; with L = N none has, so the start is a saddle."""
     model = NestedLogits(n_labels=labels)
     _, slope = model.loss_and_slope(torch.zeros(3, dtype=torch.float64))
     assert slope.tolist() == pytest.approx([0, 0, 1 / labels - 1 / 8], abs=1e-12)
@@ -129,7 +129,7 @@ def test_what_starts_it_in_closed_form(labels):
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """By hand it is right so nearly always that few sequences tell."""
+    """Use 500 sequences: the hand-set model is almost always right, so a few are enough."""
     monkeypatch.setattr("hopscope_studies.abrupt_learning.answers.SIZE", 500)
 
 
@@ -177,7 +177,7 @@ def test_the_forward_pass_is_its_formula():
 
 
 def test_a_head_is_timed_by_the_loss_of_its_own_run():
-    """Runs stand in the order of their seeds, and their names in another: steps 20 / 10 and 80 / 40."""
+    """Rows are in the order of seeds, runs are not in the order of their names; the ratios are 20 / 10 and 80 / 40."""
     rows = []
     for run, seed, loss, head in (("z", 0, 10, 20), ("a", 1, 40, 80)):
         about = {"run": run, "seed": seed, "condition": "context"}

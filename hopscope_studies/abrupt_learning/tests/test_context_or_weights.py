@@ -1,4 +1,4 @@
-"""Claims of context or weights on tables made by hand, either way."""
+"""Tests of `context_or_weights`: each claim on tables for which it holds and for which it fails."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What can be worked out by hand of the abrupt change."""
+"""Theory of the abrupt change."""

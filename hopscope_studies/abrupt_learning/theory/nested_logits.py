@@ -7,10 +7,10 @@ query matches; ξ, how strongly attended labels are answered.
     A = e^(αp) / (e^(αp) + N − 1)                   attention of the query to the right label
     q = e^(ξA) / (e^(ξA) + (N − 1) e^(ξ(1 − A)/(N − 1)) + L − N)        probability of the right answer
 
-The form is ours; the paper's appendix does not fix one. At the start, where α = 0, the slope of −ln q in ξ is
-1/L − 1/N. Answering with any label of the context lowers the loss as long as there are other labels, and then the other
-two numbers get a slope as well. With L = N all slopes are 0, so the start is a saddle. The paper calls what is then
-missing the intrinsic curriculum.
+The form is ours, because the paper's appendix leaves it open. At the start, where α = 0, the slope of −ln q in ξ is 1/L
+− 1/N. If there are labels outside the context, answering with any label of the context lowers the loss. As ξ grows, the
+other two numbers get a gradient as well. With L = N all slopes are 0, so the start is a saddle. The paper calls this
+first step, which is then missing, the intrinsic curriculum.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NestedLogits(Report):
     steps: int = setting(2500, "of gradient descent", low=1)
 
     def report(self) -> Any:
-        """Step, loss, and the three numbers, by step."""
+        """Rows of step, loss, β, α and ξ."""
         now, course = torch.full((3,), self.start, dtype=torch.float64), []
         for step in range(self.steps + 1):
             value, slope = self.loss_and_slope(now)
@@ -54,7 +54,7 @@ class NestedLogits(Report):
         return {"seed": 0, "condition": "nested"}
 
     def rows(self, report: Any) -> Iterator[dict[str, Any]]:
-        """The loss over training; L stands as the name."""
+        """The loss over training as rows of the table; their `name` is L."""
         for step, loss, *_ in report:
             yield entry({}, "loss", str(self.n_labels), loss, int(step))
 

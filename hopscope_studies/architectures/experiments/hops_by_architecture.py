@@ -80,7 +80,7 @@ def hops_of(task: Task) -> int:
 
 
 def guess(task: Task) -> float:
-    """The loss of knowing where an answer may stand, but not which it is: the lowest baseline above 0."""
+    """The loss of a model that knows where an answer may be, but not which it is: the lowest baseline above 0."""
     return min(loss for loss in task.baselines.values() if loss > 0)
 
 

@@ -1,4 +1,4 @@
-"""The bench: candidates, equal widths, counted operations, exact depths, a rule of one's own, both sides of claims."""
+"""Tests of the bench: candidates, widths, operations, exact depths, a user's own rule, claims that hold or fail."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_width_is_the_one_whose_parameters_are_nearest():
 
 
 def test_operations_are_those_of_the_formula():
-    """Multiply-adds count twice: embedding, queries, keys, values, scores, mixing, output, answers at the queries."""
+    """A multiply-add counts as two operations; all matrix products of the forward pass are counted."""
     shape = REFERENCE.shape(TASK, 2)
     n, d, asked = TASK.n_positions, WIDTH, TASK.n_chains
     layer = n * d * 3 * d + 2 * n * n * d + n * d * d
@@ -139,7 +139,7 @@ class Twice(Attention):
 
 
 def dropped(folder: Path, monkeypatch, shifted: bool = False, heads: int = 1, name: str = "twice") -> None:
-    """Put a rule into a folder of one's own."""
+    """Write a rule of attention into a user's folder."""
     (folder / "models" / "attention").mkdir(parents=True, exist_ok=True)
     text = RULE.replace("SHIFTED", str(shifted)).replace("HEADS", str(heads))
     (folder / "models" / "attention" / f"{name}.py").write_text(text)
@@ -182,7 +182,7 @@ DEPTHS = {False: [2, 3, 3, 4, 4], True: [1, 2, 2, 3, 3]}
 
 
 def run_rows(attention: str, prior: bool, hops: int, seed: int, learnt: int, **changes: float) -> list[dict]:
-    """One run that learnt the first so many of its hops."""
+    """The rows of one run that learnt the first `learnt` of its hops."""
     name = attention if prior else f"{attention}, no prior"
     about = {"run": f"{name}-{hops}-{seed}", "version": "v", "seed": seed, "candidate": name, "attention": attention}
     about |= {"positions": "relative" if prior else "", "mlp": False, "optimizer": "adamw"}
@@ -197,7 +197,7 @@ def run_rows(attention: str, prior: bool, hops: int, seed: int, learnt: int, **c
 
 
 def made(bad: bool = False) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     rows = []
     for hops in (2, 3, 5):
         for seed in (0, 1):
@@ -264,12 +264,12 @@ def without_prior(rows: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def with_other_parts(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """Other position codes, an MLP, other optimizers."""
+    """The rows of candidates with another position code, an MLP or another optimizer."""
     return rows[rows.candidate.str.contains(", ") & ~rows.candidate.str.endswith(", no prior")]
 
 
 def test_the_page_shows_the_committed_tables():
-    """What stands between two comments is `overview` of the small bench's rows, or of some of the long one's."""
+    """The page's tables equal `overview` of the small bench's rows and of some of the long bench's."""
     table = table_in(room("hops_by_architecture") / "hops_by_architecture")
     text = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -77,7 +77,7 @@ def table(runs: list[Finished | Run], scale: str) -> DataFrame:
 
 
 def of_a_toy(run: Run, scale: str) -> Iterator[Row]:
-    """Features of a small model's second layer, and its errors."""
+    """Rows on the features of a small model's second layer, and on the model's error."""
     task, model = run.config.task, run.at(run.steps[-1])
     assert isinstance(task, RepeatedSegment)
     report = toy_report(model, task, SEQUENCES[scale], TOY_SAE[scale])

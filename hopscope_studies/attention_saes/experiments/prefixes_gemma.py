@@ -32,7 +32,7 @@ def runs(scale: str) -> Iterator[Work]:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Of its heads by prefix."""
+    """Claims about Gemma's heads by prefix."""
     language = table[table.part == "language"]
     yield from about_heads(language, table[table.part == "untrained"])
     yield from about_cutting(language)

@@ -1,4 +1,4 @@
-"""Reports as short as they can be, for tests of plumbing: one head of each kind, and a layer of few features."""
+"""Minimal reports for quick tests: one head of each kind, and a layer of few features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def number(mean: float, by: float = 0.01) -> dict[str, float]:
 
 
 def head(name: str, curve: list[float]) -> dict[str, Any]:
-    """One head."""
+    """The entry of one head, from its scores by prefix."""
     full = (curve[5] + curve[6]) / 2
     return {
         "head": name,
@@ -33,7 +33,7 @@ def head(name: str, curve: list[float]) -> dict[str, Any]:
 
 
 def heads(**changes: Any) -> dict[str, Any]:
-    """Of a language model."""
+    """A minimal report on a language model's heads."""
     sets = ("short", "long", *(f"random {draw}" for draw in range(DRAWS)))
     costs = {"short": (3.0, 1.0), "long": (0.5, 2.0)}
     return {

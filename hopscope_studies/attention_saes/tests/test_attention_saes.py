@@ -1,4 +1,4 @@
-"""Claims on reports made by hand: each holds, and fails where it should; layers by hand, sequences and text."""
+"""Tests of `attention_saes`: claims that hold and that fail, hand-set layers, sequences and text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def table(
     error: float = 0.01,
     idle: dict[str, Any] = IDLE,
 ) -> DataFrame:
-    """Runs of every part, as they come back from table.csv."""
+    """Rows of every part, as read from table.csv."""
     rows = []
     for run, seed, part, found in (
         ("a", 0, "language", prefixes(language)),
@@ -89,7 +89,7 @@ def test_numbers_are_those_of_the_reports():
 
 
 def worse() -> dict[str, Any]:
-    """Nothing of the kind is so."""
+    """A table for which every claim fails."""
     bad = copy.deepcopy(HEADS) | {
         "chosen": {"short": ["L2H1"], "long": ["L2H0"]},  # the wrong way round
         "shuffled": [1, 0],
@@ -136,7 +136,7 @@ def test_the_figure_shows_all_six():
 
 
 def test_outputs_of_the_layer_by_hand_are_sums_of_its_directions():
-    """What induction head, previous-token head and the next find, counted in plain Python."""
+    """The attended tokens of all three heads are counted in plain Python."""
     model, tokens = hands.by_hand(3), hands.drawn(4, 0)
     z = hands.outputs(model, tokens).view(4, -1, 3, hands.D_HEAD)
     own = hands.directions(model).view(3, hands.N_TOKENS, 3, hands.D_HEAD)
@@ -188,7 +188,7 @@ def test_what_is_copied():
 
 
 def scores() -> torch.Tensor:
-    """Of six sequences alike, a short-prefix head, a long-prefix head, one that is none, and one always on."""
+    """Scores of four heads on six equal sequences: short-prefix, long-prefix, no induction head, and always 0.9."""
     curves = torch.tensor(
         [[0, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.5], [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.1], [0] * 8, [0.9] * 8]
     )

@@ -1,4 +1,4 @@
-"""What is read and put into a language model, against transformers' own numbers, on a small one drawn at random."""
+"""Measurements and ablations of a small random language model, against transformers' own numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Bytes:
 
 @pytest.fixture(scope="module")
 def lens():
-    """Three layers of four heads."""
+    """A random model of three layers with four heads."""
     state = torch.get_rng_state()
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -73,7 +73,7 @@ def test_scores_and_log_probabilities_are_the_models_own(lens, drawn):
 
 
 def test_direct_effects_add_up_to_the_logit(lens, drawn):
-    """With what the embedding and MLPs add; less the mean logit of all tokens."""
+    """With the contributions of the embedding and the MLPs, they add up to the logit minus the mean logit."""
     ids = drawn.ids[2]
     added: list[torch.Tensor] = [lens.embed(ids)[:, -1]]
     hooks = [layer.mlp.register_forward_hook(lambda _, __, out: added.append(out[:, -1])) for layer in lens.layers]
@@ -92,7 +92,7 @@ def test_direct_effects_add_up_to_the_logit(lens, drawn):
 
 
 def test_direct_effects_add_up_behind_gemmas_norms():
-    """What heads write together is normalised there; held as it is, it is the sum of what each writes."""
+    """Gemma normalises the sum of the heads' outputs; with the norm's scale held fixed, contributions still add up."""
     opened = planted.random_gemma()
     lens = Lens(opened)
     ids = torch.randint(2, len(planted.WORDS), (3, 20), generator=torch.Generator().manual_seed(0))

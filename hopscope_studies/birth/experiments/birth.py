@@ -1,9 +1,10 @@
 """Birth of an induction head: memories of triggers and outputs, in the order in which they form.
 
 In the data of Bietti et al. (2023, arXiv:2306.00802, section 4) a few triggers of a bigram language are followed by
-outputs that each sequence draws for itself. Here: the basic model of frozen random embeddings, its three matrices
-probed, trained at once or one after the other; one gradient step on each (`three_steps.py`); and transformers of one
-and two layers, with their circuits. Tables are long: what was measured, at which step.
+outputs that each sequence draws for itself. Three kinds of models are measured: the basic model with frozen random
+embeddings, whose three matrices are trained at once or one after the other; the same after one gradient step on each
+matrix (`three_steps.py`); and transformers of one and two layers, with their circuits. The table has one row per
+number.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ STEPS = {"quick": ThreeSteps(length=4, d_vocab=6, sample=64), "cpu": ThreeSteps(
 
 
 def runs(scale: str) -> Iterator[Config | ThreeSteps]:
-    """The basic model at once, with drawn triggers, in stages; three steps, in blocks and whole; full models."""
+    """The basic model trained at once, with drawn triggers, and in stages; three gradient steps; full transformers."""
     for seed in range(SEEDS[scale]):
         yield basic(scale, seed)
         yield basic(scale, seed, triggers="drawn")
@@ -63,7 +64,7 @@ def runs(scale: str) -> Iterator[Config | ThreeSteps]:
 
 
 def basic(scale: str, seed: int, triggers: str = "frequent", staged: bool = False) -> Config:
-    """The basic model on predictable outputs alone, by SGD with momentum; in stages each matrix waits for its turn."""
+    """A run of the basic model by SGD with momentum; if `staged`, each matrix is frozen until its stage begins."""
     d_model, length, how, stage = BASIC[scale]
     if staged:
         waiting = [f"{name}@0-{number * stage}" for number, name in enumerate(TRAINED) if number]
@@ -73,20 +74,20 @@ def basic(scale: str, seed: int, triggers: str = "frequent", staged: bool = Fals
 
 
 def published(scale: str, seed: int) -> Config:
-    """The basic model at the published proportions, until outputs in context are learnt."""
+    """A run of the basic model at the published proportions."""
     d_model, length, how = PUBLISHED[scale]
     return Config(TriggerBigrams(length=length), BasicArchitecture(d_model), Training(**SGD, **how, seed=seed))
 
 
 def everywhere(scale: str, seed: int) -> Config:
-    """The basic model with a linear layer, on all next characters."""
+    """A run of the basic model with a linear layer that predicts all next characters."""
     d_model, length, how, _ = BASIC[scale]
     task, model = TriggerBigrams(length=length, asked="all"), BasicArchitecture(d_model, feed_forward=True)
     return Config(task, model, Training(**SGD, **how, seed=seed))
 
 
 def full_model(scale: str, layers: int, seed: int) -> Config:
-    """The project's transformer, by AdamW as the paper has it."""
+    """A run of the project's transformer, trained by AdamW as in the paper."""
     task = TriggerBigrams(length={"quick": 16, "cpu": 64, "paper": 256}[scale])
     shape = {"quick": (2, 16), "cpu": (4, 64), "paper": (4, 128)}[scale]
     how: dict[str, Any] = {
@@ -106,17 +107,18 @@ def full_model(scale: str, layers: int, seed: int) -> Config:
 
 
 def table(runs: list[Run | Finished], scale: str) -> DataFrame:
-    """One row per number: seed, model (basic, basic drawn, basic staged, basic all, published, three steps, three whole
-    steps, 1 layer, 2 layers), step, quantity (accuracy and loss in context; where all is asked also loss bigram and
-    loss first; the recalls W_O2, W_K2, W_K1, W_K1 first; previous_token and induction, attention of the best head;
-    stage, the steps between the beginnings of stages; report, accuracy on fresh sequences; of two layers circuit …),
-    value.
+    """One row per number: seed, model, step, quantity, value.
+
+    Models are basic, basic drawn, basic staged, basic all, published, three steps, three whole steps, 1 layer, 2
+    layers. Quantities are accuracy and loss in context; loss bigram and loss first, if all is asked; the recalls W_O2,
+    W_K2, W_K1, W_K1 first; previous_token and induction, the attention of the best head; stage, the steps between the
+    beginnings of stages; report, the accuracy on fresh sequences; and for two layers those that begin with circuit.
     """
     return rows_of(runs, lambda run: measured(run, scale))
 
 
 def name_of(config: Config) -> str:
-    """What a model is called in the table."""
+    """The name of a run's model in the table."""
     if not isinstance(config.model, BasicArchitecture):
         return "1 layer" if config.model.n_layers == 1 else f"{config.model.n_layers} layers"
     assert isinstance(config.task, TriggerBigrams)
@@ -129,7 +131,7 @@ def name_of(config: Config) -> str:
 
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """A model over training, and at its end, one row per number."""
+    """Rows on a model over training and at its end."""
     assert run.report is not None
     model = name_of(run.config)
     rows = []
@@ -146,12 +148,12 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def stage_of(config: Config) -> int:
-    """The step from which the second matrix is trained, too."""
+    """The step from which the second matrix is trained."""
     return min(frozen.until or 0 for frozen in parse_frozen(config.training.frozen))
 
 
 def circuit_numbers(run: Run, scale: str) -> dict[str, float]:
-    """A model's circuit in numbers: whether it is accepted, its losses, and how many paths an induction head has."""
+    """Whether a model's circuit is accepted, its losses, and its numbers of previous-token and induction paths."""
     circuit = circuit_of(run, scale)
     paths = [found.path for found in circuit.paths]
     return {

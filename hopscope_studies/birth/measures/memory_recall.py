@@ -1,4 +1,4 @@
-"""Recall of the basic model's memories (Bietti et al., 2023, section 4.2): how much of its ideal each matrix holds."""
+"""Recall of the basic model's memories (Bietti et al., 2023, section 4.2): how much of its ideal each matrix stores."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FIRST = 64  # positions of `W_K1 first`
 def memory_recall(seen: Observation) -> dict[str, float]:
     """The paper's probes, by matrix: the share (0–1) of items whose own score is the highest.
 
-    `W_O2`: tokens whose value, when attended to, is put out as the token itself. `W_K2`: triggers that attend most to
-    positions after themselves, rather than after another trigger; all tokens take the triggers' place if triggers are
-    not fixed. `W_K2 of all`: the same items, compared with all tokens, as many candidates as W_O2 has. `W_K1`,
-    `W_K1 first`: positions from the second on, all or the first 64, that attend most to the position before.
+    `W_O2`: tokens whose value, when attended to, is output as the token itself. `W_K2`: triggers that attend most to
+    positions after themselves, rather than after another trigger; if triggers are not fixed, all tokens are tested.
+    `W_K2 of all`: the same items, compared with all tokens, so with as many candidates as W_O2 has. `W_K1`, `W_K1
+    first`: positions from the second on, all or the first 64, that attend most to the position before.
     """
     model, task = seen.model, seen.task
     assert isinstance(model, BasicTransformer)
@@ -52,6 +52,6 @@ def recalls(model: BasicTransformer, triggers: Sequence[int] | Tensor) -> dict[s
 
 
 def recall(scores: Float[Tensor, "item candidate"], own: Int[Tensor, "item"] | None = None) -> float:
-    """Share (0–1) of items, one a row, whose own candidate scores highest; by default row i's own is candidate i."""
+    """Share (0–1) of rows whose own candidate has the highest score; by default row i's own candidate is i."""
     own = torch.arange(len(scores), device=scores.device) if own is None else own
     return float((scores.argmax(-1) == own).float().mean())

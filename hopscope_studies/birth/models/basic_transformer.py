@@ -1,9 +1,9 @@
 """Two attention layers among frozen random embeddings (Bietti et al., 2023, arXiv:2306.00802, section 4.2).
 
-All that can be learnt is which positions attend to which (`W_K1`, `W_K2`) and what is put out (`W_O2`, perhaps a linear
+Training changes only where positions attend (`W_K1`, `W_K2`) and the output (`W_O2` and, optionally, a linear layer
 `W_F`); embeddings and values stay as drawn. In high dimension random vectors are nearly orthogonal, so each of the
-three matrices can only be an associative memory, a sum of outer products: the measure `memory_recall` reads off what
-it has stored. No LayerNorm, W_Q = 1.
+three matrices acts as an associative memory, a sum of outer products. The measure `memory_recall` shows what it has
+stored. There is no LayerNorm, and W_Q is the identity.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class BasicArchitecture(Shape):
 
 
 class BasicTransformer(TappedModel):
-    """Parameters are the matrices of `TRAINED` (and `W_F`); buffers all that is frozen. Rows are inputs: x W.
+    """Parameters are the matrices of `TRAINED` and `W_F`; frozen weights are buffers. Weights are applied as x W.
 
     Args:
         architecture: its settings.
         n_positions: the longest sequence.
         d_vocab: number of different tokens.
-        d_output: numbers put out per position.
-        generator: draws embeddings from N(0, 1), all else evenly in ±1/√d_model, as the authors' code does. Without
-            one everything waits for `load_state_dict`.
+        d_output: outputs per position.
+        generator: draws embeddings from N(0, 1) and other weights uniformly in ±1/√d_model, as in the authors' code.
+            Without one, load them with `load_state_dict`.
     """
 
     W_E: Tensor
@@ -119,7 +119,7 @@ class BasicTransformer(TappedModel):
     def attention(
         self, layer: int, x: Float[Tensor, "batch position d_model"], W_K: Tensor, W_OV: Tensor, tap: Tap | None
     ) -> Float[Tensor, "batch position d_model"]:
-        """What the one head of a layer writes: it attends causally, without query weights."""
+        """The output of a layer's one head, which attends causally and has no query weights."""
         scores = x @ (x @ W_K).mT / math.sqrt(self.architecture.d_model)
         hidden = torch.ones(scores.shape[1:], dtype=torch.bool, device=x.device).triu(1)
         pattern = scores.masked_fill(hidden, -math.inf).softmax(-1)[:, None]
@@ -129,7 +129,7 @@ class BasicTransformer(TappedModel):
     def fed_forward(
         self, x: Float[Tensor, "batch position d_model"], tap: Tap | None
     ) -> Float[Tensor, "batch position d_model"]:
-        """The residual stream at the end, with what the linear layer adds where there is one."""
+        """The residual stream at the end, with the output of the linear layer if there is one."""
         if self.W_F is not None:
             x = passes(tap, "blocks.1.hook_resid_mid", x)
             x = x + passes(tap, "blocks.1.hook_mlp_out", x @ self.W_F)
@@ -145,5 +145,5 @@ def drawn_normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
 
 
 def drawn_even(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """Numbers even in ±1, on the generator's device."""
+    """Uniform numbers in ±1, on the generator's device."""
     return 2 * torch.rand(shape, generator=generator, device=generator.device) - 1

@@ -33,7 +33,7 @@ class Bigrams:
     Attributes:
         characters: in order of their code points; a token is an index into them.
         first: the frequency of each character, π_u.
-        then: the frequency of each character after each, π_b, a row per preceding character.
+        then: the frequency of each character after each other, π_b, with a row per preceding character.
     """
 
     def __init__(self, characters: str, counts: list[list[int]]):
@@ -44,17 +44,17 @@ class Bigrams:
 
     @property
     def entropies(self) -> Float[Tensor, "token"]:
-        """Of what follows each character."""
+        """The entropy of the next character, for each character."""
         return -torch.special.xlogy(self.then, self.then).sum(1)
 
     @property
     def unigram_entropy(self) -> float:
-        """Of a character by itself."""
+        """The entropy of a single character."""
         return float(-torch.special.xlogy(self.first, self.first).sum())
 
     @cached_property
     def steps(self) -> Float[Tensor, "token_times_token"]:
-        """All rows' cumulative distributions in one rising sequence: row i runs from i to i + 1."""
+        """The cumulative distributions of all rows in one ascending sequence: row i runs from i to i + 1."""
         rows = self.then.cumsum(1)
         rows /= rows[:, -1:].clone()
         return (rows + torch.arange(len(rows))[:, None]).flatten()
@@ -68,16 +68,16 @@ class Bigrams:
 
 @cache
 def shakespeare() -> Bigrams:
-    """The bigrams that come with the package."""
+    """The bigrams of Shakespeare's plays, which come with the package."""
     stored = read_json(ASSET)
     return Bigrams(stored["characters"], stored["counts"])
 
 
 @dataclass(frozen=True)
 class TriggerBigrams(OneAnswerTask):
-    """Characters drawn from the bigrams of Shakespeare's plays, but for a few triggers.
+    """Characters drawn from the bigrams of Shakespeare's plays, except after a few triggers.
 
-    After a trigger comes its output, which is drawn anew for every sequence, the same at every occurrence:
+    After a trigger comes its output, which is drawn for every sequence and is the same at every occurrence:
 
     ```
     triggers e, t; outputs x, r   |  m e x i n g _ t r e x _ s t r …
@@ -105,7 +105,7 @@ class TriggerBigrams(OneAnswerTask):
 
     @property
     def bigrams(self) -> Bigrams:
-        """The corpus."""
+        """The corpus's bigrams."""
         return shakespeare()
 
     @property
@@ -115,7 +115,7 @@ class TriggerBigrams(OneAnswerTask):
 
     @property
     def hop_names(self) -> tuple[str, ...]:
-        """`in_context`; if all is asked also `bigram`, after no trigger, and `first`, a trigger's first output."""
+        """`in_context`; if all is asked also `bigram` (after no trigger) and `first` (a trigger's first output)."""
         return ("in_context",) if self.asked == "in_context" else ("bigram", "first", "in_context")
 
     # Sequences -----------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class TriggerBigrams(OneAnswerTask):
         return (-torch.log1p(-uniform) / weights).argsort(1)[:, : self.n_triggers]
 
     def read(self, tokens: list[int]) -> Draw:
-        """A typed sequence, continued by its last trigger's output if that is known, else by the likeliest bigram."""
+        """The draw of a typed sequence; the next token is the last trigger's output if known, else the likeliest."""
         if self.trigger_choice != "frequent":
             raise BadInput("triggers are drawn for every sequence, and one that is typed does not say which they are")
         triggers = self.bigrams.first.topk(self.n_triggers).indices
@@ -158,13 +158,13 @@ class TriggerBigrams(OneAnswerTask):
         return {"tokens": torch.tensor([[*tokens, last]]), "triggers": triggers[None], "outputs": known}
 
     def trigger(self, draw: Draw) -> Int[Tensor, "batch position"]:
-        """Which of the triggers stands at a position, −1 for none."""
+        """The number of the trigger at each position; −1 for none."""
         which = torch.full((len(draw["tokens"]), self.d_vocab), -1, device=draw["tokens"].device)
         numbers = torch.arange(self.n_triggers, device=which.device).expand_as(draw["triggers"])
         return which.scatter(1, draw["triggers"], numbers).gather(1, self.inputs(draw))
 
     def occurred(self, trigger: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
-        """Whether a position holds a trigger that stood before it, too."""
+        """Whether a position holds a trigger that also occurred earlier."""
         counts = F.one_hot(trigger + 1, self.n_triggers + 1).cumsum(1)
         return (trigger >= 0) & (counts.gather(2, trigger[..., None] + 1)[..., 0] > 1)
 
@@ -184,7 +184,7 @@ class TriggerBigrams(OneAnswerTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def names(self, draw: Draw, row: int) -> list[str]:
-        """The characters of one sequence, for people."""
+        """The characters of one sequence as readable names."""
         return [self.named(token) for token in draw["tokens"][row].tolist()]
 
     def named(self, token: int) -> str:
@@ -204,7 +204,7 @@ class TriggerBigrams(OneAnswerTask):
         return Problem(tuple(facts.values()), tuple(queries))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """In context, what followed the latest earlier occurrence of the same character; for other hops no answer."""
+        """In context: what followed the latest earlier occurrence of the same character; None for other hops."""
         found: list[list[BestAnswer]] = []
         for place, here in enumerate(inputs):
             earlier = [after for before, after in pairwise(inputs[: place + 1]) if before == here]
@@ -229,7 +229,7 @@ class TriggerBigrams(OneAnswerTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all characters equally likely; in context, any of the outputs; everywhere, unigrams; solved."""
+        """Losses in nats: all characters; between them, any output (in context) or unigrams (everywhere); solved."""
         between = {"any output of the sequence": math.log(self.n_triggers)}
         if self.asked == "all":
             between = {"unigrams of the corpus": self.bigrams.unigram_entropy}
@@ -237,5 +237,5 @@ class TriggerBigrams(OneAnswerTask):
 
     @property
     def learnt_below(self) -> float:
-        """Half the loss of a model that knows a sequence's outputs, but not their triggers (ours)."""
+        """Half the loss of a model that knows a sequence's outputs, but not which trigger each belongs to (ours)."""
         return 0.5 * math.log(max(self.n_triggers, 2))

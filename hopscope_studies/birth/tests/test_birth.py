@@ -1,4 +1,4 @@
-"""The parts of `birth`: corpus and generator, the basic model and its probes, and three gradient steps."""
+"""Tests of `birth`: corpus and generator, the basic model and its probes, and three gradient steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.pictures import drawn_once  # noqa: F401
 
 
 def test_the_corpus_has_numbers_also_where_models_are_only_counted():
-    """`hopscope train trigger_bigrams` counts its weights without storage first, and the table is made but once."""
+    """The corpus has real numbers even if it is loaded while a model is built without storage, to count its weights."""
     stored = read_json(ASSET)
     with torch.device("meta"):
         corpus = Bigrams(stored["characters"], stored["counts"])
@@ -70,7 +70,7 @@ def test_the_inverse_of_the_distribution_by_hand():
 
 
 def test_characters_follow_as_often_as_in_the_corpus():
-    """After `h`, which is no trigger: the frequencies of 100,000 characters, within four standard errors."""
+    """After `h`, which is no trigger, 100,000 characters follow the bigram frequencies within four standard errors."""
     task = TriggerBigrams(length=256)
     tokens = task.sample(1500, 0).draw["tokens"]
     h = task.bigrams.characters.index("h")
@@ -85,7 +85,7 @@ def test_characters_follow_as_often_as_in_the_corpus():
 
 @pytest.mark.parametrize(("triggers", "outputs", "predictable"), [("frequent", 0.308, 0.289), ("drawn", 0.244, 0.226)])
 def test_as_many_positions_are_predictable_as_published(triggers, outputs, predictable):
-    """Of T = 256: outputs of any trigger, and those of triggers that occurred before (by the authors' code)."""
+    """At T = 256, the shares of trigger positions and of predictable ones are those of the authors' code."""
     task = TriggerBigrams(length=256, trigger_choice=triggers)
     trigger = task.trigger(task.sample(2000, 0).draw)
     assert float((trigger >= 0).float().mean()) == pytest.approx(outputs, abs=0.012)
@@ -108,7 +108,7 @@ def test_all_positions_are_asked_once_and_cost_no_less_than_the_entropy():
 
 
 def test_roles_by_hand():
-    """Of `e x e x t e`, triggers e and t: e asks at its second and third place."""
+    """In `e x e x t e` with triggers e and t, the second and third e are queries."""
     task = TriggerBigrams(length=6, n_triggers=2)
     at = {character: i for i, character in enumerate(task.bigrams.characters)}
     letters = torch.tensor([[at[c] for c in "exexter"]])
@@ -138,7 +138,7 @@ def test_more_triggers_than_the_setting_allows_are_refused():
 
 
 def test_clamps_and_emergence_take_the_task_as_it_is(tmp_path):
-    """A run with the previous-token path given for nothing, followed over its three checkpoints."""
+    """A run with a clamped previous-token path is trained, and another path is followed over its three checkpoints."""
     recipe = {"steps": 2, "batch": 4, "val_size": 8, "checkpoints": "1"}
     clamped = Training(**recipe, clamps="L0H0 value[1]->key[1] ideal@0")
     config = Config(TriggerBigrams(length=16), Architecture(n_layers=2, d_model=8), clamped)
@@ -161,7 +161,7 @@ def basic(task=TASK, seed: int = 0, **shape) -> BasicTransformer:
 
 @torch.no_grad()
 def as_transformer(basic: BasicTransformer) -> Transformer:
-    """The same function as the project's Transformer of two layers with one head each."""
+    """The same function as one of the project's Transformers with two layers of one head."""
     d_model = basic.architecture.d_model
     shape = Architecture(n_layers=2, n_heads=1, d_model=d_model, mlp=False, layer_norm=False)
     model = shape.build(TASK, generator(0, "init"))
@@ -220,7 +220,7 @@ def ideal(model: BasicTransformer) -> None:
 
 
 def test_ideal_memories_are_recalled_and_solve_induction():
-    """But for triggers at the very start: nothing stands before them, so they themselves look like what followed."""
+    """Triggers at the first position are an exception: no token precedes them, so they look like their own outputs."""
     task = Induction(length=10, d_vocab=20)
     model = orthonormal(task, generator(0, "init"))
     batch = task.sample(64)
@@ -253,7 +253,7 @@ SMALL = Config(
 
 
 def by_hand(config: Config, begins: dict[str, int]) -> BasicTransformer:
-    """Plain SGD with momentum, written out: matrices join in at their steps, loss at the positions that are asked."""
+    """SGD with momentum written out; each matrix is trained from its own step on, with the loss at asked positions."""
     training, model = config.training, config.model.build(config.task, generator(0, "init"))
     weights, velocity = dict(model.named_parameters()), {}
     for step in range(training.steps):
@@ -291,7 +291,7 @@ def test_stages_are_those_of_the_experiment():
 
 
 def test_every_tool_takes_a_run_of_the_basic_model(tmp_path):
-    """Circuit, emergence, pictures and a clamp, as of any other model."""
+    """The commands for circuits, emergence and pictures, and clamps, accept a run of the basic model."""
     clamps = "L0H0 value[1]->key[1] ideal@0-4"
     run = train(replace(SMALL, training=SMALL.training.but(clamps=clamps)), tmp_path / "run", threads=1, compile="off")
     for command in (["circuit"], ["emerge", "--path", "L1H0 query->value[1]", "--n", "8"], ["draw"]):
@@ -315,14 +315,14 @@ def test_three_steps_find_the_memories_of_a_small_problem(tmp_path):
 
 
 def rises(model: str, quantity: str, step: float) -> list[dict]:
-    """A quantity that rises from 0 to 1 around a step, at which it is one half."""
+    """Rows of a quantity that rises from 0 to 1 around a step, at which it is one half."""
     rows = [{"step": step + 10 * way, "value": (1 + way) / 2} for way in (-1, 1)]
     return [{"run": model, "seed": 0, "model": model, "quantity": quantity, **row} for row in rows]
 
 
 @pytest.mark.parametrize(("joint", "verdict"), [(100, "holds"), (140, "fails")])
 def test_stages_are_charged_only_until_their_memory_is_there(joint: int, verdict: str):
-    """Stages of 150 steps need 50, 20 (150 to 170) and, to an accuracy of 0.9, 68 (300 to 368): 138 in all."""
+    """Stages of 150 steps need 50, 20 (150 to 170) and, for an accuracy of 0.9, 68 steps (300 to 368): 138 in total."""
     rows = rises("basic", "accuracy", joint) + rises("basic", "W_O2", 40) + rises("basic staged", "W_O2", 50)
     rows += rises("basic staged", "W_K2", 170) + rises("basic staged", "accuracy", 360)
     rows.append({**rows[-1], "step": 0, "quantity": "stage", "value": 150.0})
@@ -333,7 +333,7 @@ def test_stages_are_charged_only_until_their_memory_is_there(joint: int, verdict
 
 
 def test_recall_is_corrected_for_chance():
-    """Of five items chance gives 1/5, and half of what it leaves is 3/5; of sixty-five 33/65."""
+    """With five items chance is 1/5, and halfway to 1 is 3/5; with sixty-five it is 33/65."""
     assert halfway(5) == pytest.approx(0.6)
     assert halfway(65) == pytest.approx(33 / 65)
 
@@ -350,7 +350,7 @@ def test_memories_are_judged_at_the_published_setting(times, verdict):
 
 @pytest.mark.parametrize(("context", "verdict"), [(200, "holds"), (20, "fails")])
 def test_bigrams_come_first_if_their_loss_is_half_way_down_first(context, verdict):
-    """Bigrams fall from ln 65 to 2 around step 50, what is in the context to 0 around another."""
+    """The loss of bigrams falls from ln 65 to 2 around step 50, and the loss in context to 0 around another step."""
     rows = []
     for quantity, step, least in (("loss bigram", 50, 2.0), ("loss", context, 0.0)):
         for way, value in ((-1, math.log(65)), (1, least)):
@@ -361,7 +361,7 @@ def test_bigrams_come_first_if_their_loss_is_half_way_down_first(context, verdic
 
 
 def test_a_trigger_is_recalled_among_as_many_tokens_as_there_are():
-    """A W_K2 that answers each of five triggers with another token than itself recalls them of five, not of all."""
+    """A W_K2 that tells five triggers apart, but not from other tokens, recalls them only among the five."""
     model = BasicArchitecture(d_model=80).build(TriggerBigrams(length=8), generator(0, "init"))
     with torch.no_grad():
         model.W_E.copy_(torch.eye(65, 80))

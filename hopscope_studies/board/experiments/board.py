@@ -1,8 +1,8 @@
 """The board: hops × layers × parameters × sequences × seconds, each row run again on fresh sequences (ours).
 
 The problem is the paper's (Musat, ICLR 2025, section 6): four chains, symbols of four dimensions. A row is a recipe
-with its last weights. Its hops, layers, parameters, sequences and seconds are read off its run; its losses are measured
-anew here. What the paper proves of depth (theorem 1; exactly: docs/theory.md) bounds every row from below.
+with its last weights. Its hops, layers, parameters, sequences and seconds are taken from its run; its losses are
+measured again here. The paper's bound on depth (theorem 1; exact numbers: docs/theory.md) holds for every row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLOSE = 0.01  # largest difference of a loss between two draws of 4,096 fresh se
 
 
 def runs(scale: str) -> Iterator[Rerun]:
-    """Every row, run again."""
+    """A work item for every row, to measure its losses again."""
     for row in rows_in():
         step = row.run.step
         yield Rerun(row.name, row.run.config.identity, weights(row.run, [step])[str(step)], SEQUENCES[scale])
@@ -39,8 +39,8 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
 
     Columns: run, version, seed, prior; row, hops (learnt, on fresh sequences), asked, layers (run), loops, heads,
     parameters, sequences (seen in training), seconds (of its training, on its own machine), loss (the greatest of its
-    hops), order, curriculum; stated (hops learnt by its own report), off (the greatest difference of a loss from
-    that of its report), least (the fewest layers that its hops can be answered with).
+    hops' losses), order, curriculum; stated (hops learnt according to its own report), off (the greatest difference of
+    a loss from that in its report), least (the fewest layers with which its hops can be answered).
     """
     every = {row.name: row for row in rows_in()}
     rows = []
@@ -54,7 +54,7 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Hops over layers, with the most that the exact theory allows one head, and over sequences seen."""
+    """Hops over layers, with the most hops that one head per layer allows in theory; and hops over sequences seen."""
     shown = picture(9.0, 3.6)
     depth, cost = shown.subplots(1, 2, sharey=True)
     curricula = sorted(set(table.curriculum))
@@ -75,10 +75,10 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Rows have the losses that they state, and respect the exact theory."""
+    """Claims that rows have the losses that their reports state, and respect the exact minimum depth."""
     yield Evidence(table, "ours").claim(
         "rows_run_again",
-        f"On fresh sequences every row has the losses of its report, to within {CLOSE}, and as many hops learnt.",
+        f"On fresh sequences every board model has its report's losses, to within {CLOSE}, and as many learnt hops.",
         table.off,
         "difference of any hop's loss",
         at_most=CLOSE,
@@ -86,8 +86,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, "4 (theorem 1)").claim(
         "no_row_is_below_the_exact_depth",
-        "No row has fewer layers than theory requires for its hops, given its mask, order of facts and number of "
-        "heads.",
+        "No model on the board has fewer layers than theory requires for the hops that it learnt, given its mask, "
+        "order of facts and number of heads.",
         table.layers - table.least,
         "number of layers above the exact minimum depth",
         at_least=0,
@@ -95,8 +95,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     alone = table[table.curriculum == "none"]
     yield Evidence(alone, "7.2", among=table).claim(
         "no_curriculum_learns_at_most_two_hops",
-        "No row that is asked for the last hop alone, without an implicit curriculum, learns more than two hops "
-        f"({(alone.asked > 2).sum()} of {len(alone)} such rows are asked for more).",
+        "No model on the board that is asked for the last hop alone, without an implicit curriculum, learns more than "
+        f"two hops ({(alone.asked > 2).sum()} of {len(alone)} such models are asked for more).",
         alone.hops,
         f"hops learnt (loss below {LEARNT})",
         at_most=2,

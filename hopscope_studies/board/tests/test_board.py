@@ -1,4 +1,4 @@
-"""Rows are what they say: run again at small size, against the exact theory, and by the command that trains them."""
+"""Tests of the board: rows measured again, the exact minimum depth, and the commands that train rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_there_are_twenty():
 
 
 def test_a_row_run_again_has_learnt_what_it_states(row):
-    """256 fresh sequences: a loss differs from that of 4,096 others by less than a tenth of a guess's."""
+    """On 256 fresh sequences a loss differs from that on 4,096 others by less than a tenth of a guess's loss."""
     again = losses(row, 256)
     assert hops_learnt(again) == row.as_dict()["hops"]
     assert all(abs(loss - row.hop_losses[hop]) < 0.05 for hop, loss in again.items())
@@ -47,7 +47,7 @@ def test_a_row_is_small_and_whole(row):
 
 
 def test_its_command_is_its_recipe(row, monkeypatch, tmp_path, capsys):
-    """The command, stopped before it trains: the configuration that it would train is the row's."""
+    """The configuration that a row's command would train is the row's own; training itself is stopped."""
     seen: list[Config] = []
 
     def stopped(config, *_, **__):
@@ -84,7 +84,7 @@ def test_a_run_of_ones_own_stands_among_the_rows(capsys):
 
 
 def test_losses_can_be_measured_anew(capsys, monkeypatch):
-    """A model that always answers 0 has a loss of its own: what is printed is measured, not read."""
+    """With `--rerun`, the printed losses are measured, not read from the report."""
     monkeypatch.setattr("hopscope_studies.board.rerun.losses", lambda row, n: {"x1": 0.5})
     assert main(["board", "--json", "--rerun", "64"]) == 0
     assert {value["loss"] for value in json.loads(capsys.readouterr().out)} == {0.5}
@@ -102,7 +102,7 @@ def test_hops_are_counted_without_a_gap():
 
 
 def test_a_row_answers_as_its_run_does_but_for_float16(tmp_path):
-    """The packaged run, put on a board of one's own."""
+    """The packaged run is put on a temporary board; its losses stay the same except for float16 rounding."""
     row = add(load("packaged"), "mine", tmp_path)
     assert [each.name for each in rows_in(tmp_path)] == ["mine"]
     assert row.run.config.identity == load("packaged").config.identity

@@ -42,13 +42,13 @@ SOURCE = "arXiv:2510.19753"
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every setting, seed by seed."""
+    """Every setting with every seed."""
     for seed in range(SEEDS[scale]):
         yield from (config(scale, layers, *asked, seed) for layers in SETTINGS for asked in SETTINGS[layers])
 
 
 def config(scale: str, layers: int, hops: int, last: int, seed: int) -> Config:
-    """The preset `minimum_depth` at half its width, asked for the first hops."""
+    """The preset `minimum_depth` at half its width, asked for the hops 1 to `last`."""
     steps = STEPS[scale]
     tiny = TINY_TRAINING if scale == "quick" else {}
     training = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps), **tiny}
@@ -58,7 +58,7 @@ def config(scale: str, layers: int, hops: int, last: int, seed: int) -> Config:
 
 
 def capacity(layers: int) -> int:
-    """The most hops that so many layers reach."""
+    """The largest number of hops that this many layers reach."""
     return max(hops for hops in range(1, 2**layers) if minimum_depth(hops).min_layers <= layers)
 
 
@@ -93,7 +93,7 @@ def accuracies(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def beside(table: DataFrame, value: str) -> DataFrame:
-    """A value of reachable hops of chains beyond capacity, asked for all hops (True) or only for these (False).
+    """A value of the hops within reach, for chains beyond capacity: asked for all hops (True) or for these (False).
 
     A row per layers, hops, seed and hop asked.
     """
@@ -103,43 +103,47 @@ def beside(table: DataFrame, value: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
     table = table.assign(learns=table.loss < LEARNT, by=table.learnt.fillna(table.steps))
     within, beyond = table[table.hops <= table.capacity], table[table.k > table.capacity]
     of = Evidence(within, SOURCE, among=table)
     sentence = (
-        "If all hops of a chain are within reach of the layers, every hop is learnt in at least four of five seeds."
+        "If the model has enough layers for all hops of a chain, it learns every hop in at least four of five seeds."
     )
     share = within.groupby(["setting", "run"]).learns.all().groupby("setting").mean()
     yield of.claim("within_is_learnt", sentence, share, "share of runs by setting", at_least=0.8)
     kept = within[within.learns].three_chains
     sentence = (
-        "If all hops of a chain are within reach of the layers, hops learnt among four chains are also answered among "
-        "three."
+        "If the model has enough layers for all hops of a chain, hops learnt on sequences of four chains are also "
+        "answered on sequences of three."
     )
     yield of.claim("algorithm_within", sentence, kept, "accuracy of a learnt hop", at_least=0.8, of="median")
     of = Evidence(beyond, SOURCE, among=table)
-    sentence = "No hop beyond the reach of the layers is learnt."
+    sentence = "No hop is learnt that, by the theory of information flow, needs more layers than the model has."
     yield of.claim("nothing_beyond", sentence, beyond.loss, "loss", at_least=LEARNT)
-    sentence = "Hops beyond reach end at the loss of answering with the mean of the right step's symbols."
+    sentence = (
+        "Hops that need more layers than the model has end at the loss of answering with the mean of all symbols of "
+        "the right step."
+    )
     yield of.claim("guess_beyond", sentence, beyond.loss, "loss", within=around(GUESS, 0.05), of="median")
     yield from of_what_is_reachable(table)
 
 
 def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
-    """What asking for hops beyond capacity does to those within it, on the same sequences."""
+    """Claims about how asking for hops beyond capacity affects the hops within it, on the same sequences."""
     of = Evidence(table[table.hops > table.capacity], SOURCE, among=table)
     learns, by, unlike = (beside(table, value) for value in ("learns", "by", "three_chains"))
     learns = learns.astype(float)
     fewer = (learns[False] - learns[True]).groupby(["layers", "hops", "seed"]).mean()
-    sentence = "If hops beyond reach are asked as well, fewer of the hops within reach are learnt."
+    asked = "If training also asks for hops that need more layers than the model has"
+    sentence = f"{asked}, fewer of the other hops are learnt."
     yield of.claim("fewer", sentence, fewer, "difference of the shares learnt", at_least=0.2, of="mean")
-    sentence = "If hops beyond reach are asked as well, the hops within reach are learnt later."
+    sentence = f"{asked}, the other hops are learnt later."
     yield of.claim("later", sentence, by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
     both = learns.min(axis=1) == 1
     sentence = (
-        "Among three chains, hops within reach are answered less often if hops beyond reach were asked as well (only "
-        "hops that are learnt in both cases)."
+        "On sequences of three chains, models answer less accurately if training, on four, also asked for hops that "
+        "need more layers than they have (judged on hops that are learnt in both cases)."
     )
     lost = (unlike[False] - unlike[True])[both]
     yield of.claim("worse_elsewhere", sentence, lost, "difference of accuracies", above=0.05, of="median")

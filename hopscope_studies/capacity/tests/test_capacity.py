@@ -1,4 +1,4 @@
-"""The study's capacity and accuracies by hand, and each claim on tables on which it holds and on which it does not."""
+"""Tests of `capacity`: capacity and accuracies by hand, and each claim on tables for which it holds or fails."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_is_asked_changes_no_sequence():
 
 
 def test_accuracies_are_those_of_the_sequences_that_their_names_say():
-    """A model that puts out 0 names the smallest symbol, which is seldom right."""
+    """A model whose outputs are 0 names the smallest symbol, which is seldom right."""
     seen = []
 
     def model(inputs, at):
@@ -55,15 +55,15 @@ def table(
     late: float = 2.0,
     elsewhere: float = 0.2,
 ) -> DataFrame:
-    """Ten seeds. Asked for all hops, some keep the reachable ones, later and worse elsewhere.
+    """A table of ten seeds. Models that are asked for all hops lose some reachable hops, and learn others later.
 
     Args:
-        learns: final loss of chains within capacity.
+        learns: final loss on chains within capacity.
         algorithm: their accuracy among three chains.
         beyond: final loss of hops beyond capacity.
         lost: the share of seeds that lose the reachable hops.
-        late: how many times as late the others learn them.
-        elsewhere: the accuracy that they lack among three chains.
+        late: the ratio of their learning times.
+        elsewhere: by how much their accuracy among three chains is lower.
     """
     rows = []
     for seed in range(10):

@@ -1,9 +1,9 @@
 """Causal structure: is the first layer's attention the latent graph, and does the loss need it to be?
 
 Nichani, Damian & Lee (2024, arXiv:2402.14735, sections 2 to 5) prove that gradient descent writes the graph of parents
-into the first layer, since no earlier position shares more χ² mutual information with a token than its parent does.
-Here: random trees learnt by SGD and by AdamW, graphs of two parents, the information computed from matrices alone, and
-two hand-set transformers. Tables are long: what was measured of which run.
+into the first layer, since no earlier position shares more χ² mutual information with a token than its parent does. The
+experiment has random trees learnt by SGD and by AdamW, graphs with two parents, the information computed from matrices
+alone, and two hand-set transformers. The table has one row per number.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def runs(scale: str) -> Iterator[Config | Work]:
 
 
 def training(scale: str, kind: str, seed: int) -> Config:
-    """One training: its kind is a key of `RECIPES`."""
+    """The run of a kind, which is a key of `RECIPES`."""
     (V, T), (V2, T2) = SIZES[scale]
     task = CausalSequences(d_vocab=V, length=T, graph_seed=seed)
     model = DisentangledArchitecture()
@@ -130,7 +130,7 @@ def named(numbers: dict[str, float], **more: Any) -> Iterator[dict[str, Any]]:
 
 
 def course(run: Run) -> Iterator[dict[str, Any]]:
-    """Loss over training, and attention on parents of the head that has most."""
+    """Rows on the loss over training, and on the highest attention to parents of any head."""
     for row in run.rows:
         heads = row["measures"]["parent_attention"]
         most = max(value for name, value in heads.items() if not name.endswith("first"))
@@ -138,7 +138,7 @@ def course(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def ending(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """The model at its end."""
+    """Rows on the final model."""
     task, seed = run.task, run.config.training.seed
     assert isinstance(task, CausalSequences) and run.report is not None
     sequences = {"quick": 64}.get(scale, SEQUENCES)

@@ -10,7 +10,7 @@ NEEDS = (attention, Need("a task with a latent graph", lambda task, _: isinstanc
 
 
 def parent_attention(seen: Observation) -> dict[str, float]:
-    """Mean attention (0–1) of children in layer 0: per head to any parent, then to the parent that it attends to most.
+    """Attention (0–1) of children to parents in layer 0, per head: its mean, and how often a parent gets most.
 
     `L0H0`: the mean over children of the attention that falls on their parents. `L0H0 first`: the share of children
     whose most attended position, by the mean pattern, is one of their parents.

@@ -37,15 +37,15 @@ class DisentangledTransformer(TappedModel):
     """Parameters: `A{l}`, (head, stream, stream), of layer l, and `W_U`, (stream, output); all start at 0.
 
     The stream begins with the token's one-hot vector, then the position's: V + T numbers. After a layer of H heads it
-    is H + 1 times as wide: itself, then what each head read. Pattern = softmax(x A xᵀ) over earlier positions and one's
-    own.
+    is H + 1 times as wide: itself, then what each head read. Pattern = softmax(x A xᵀ) over earlier positions and the
+    position itself.
 
     Args:
         architecture: its settings.
         n_positions: the longest sequence, T.
         d_vocab: number of different tokens, V.
-        d_output: numbers put out per position.
-        generator: draws the noise of A, where there is any; without one weights wait for `load_state_dict`.
+        d_output: outputs per position.
+        generator: draws the noise of A, if there is any; without one, load weights with `load_state_dict`.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class DisentangledTransformer(TappedModel):
     def layer(
         self, layer: int, stream: Float[Tensor, "batch position stream"], tap: Tap | None, rows: slice | None
     ) -> Float[Tensor, "batch position wider"]:
-        """The stream with what the heads of a layer read appended; of the positions `rows` alone where they are given.
+        """The stream with the readings of a layer's heads appended; only at the positions `rows`, if given.
 
-        Where a tap reads the appended stream, it does so at every position.
+        A tap reads the new stream at every position, so `rows` are given only without a tap.
         """
         named = f"blocks.{layer}."
         stream = passes(tap, named + "hook_resid_pre", stream)

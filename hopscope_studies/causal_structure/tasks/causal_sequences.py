@@ -1,4 +1,4 @@
-"""Sequences with a latent graph: each position follows from its parents (Nichani et al., 2024, arXiv:2402.14735).
+"""Sequences with a latent graph: each position depends on its parents (Nichani et al., 2024, arXiv:2402.14735).
 
 The graph is the same in all sequences, the transition matrix is drawn anew for each. A model that knows the graph can
 count what followed the last token's state. The graph can be found, because no earlier position shares more χ² mutual
@@ -38,10 +38,10 @@ class CausalSequences(SourceTask):
     matrix   rows from Dirichlet(α), drawn for each sequence; s_i ~ row of its parent's token
     ```
 
-    Roots are drawn from the matrix' stationary distribution, as in the paper, or evenly. The last position is an even
-    draw unless it has parents. Places are `query` (the last position), `child` (has parents) and `root`; what they
-    attend to are relations: `itself`, `parent` (with several, `parent[1]` …), `sibling`, `same-token`, `other-token`,
-    and `child-of-same-token`, positions whose parents hold the tokens that the parents of what is asked hold.
+    Roots are drawn from the matrix' stationary distribution, as in the paper, or evenly. The last position is drawn
+    uniformly unless it has parents. Places are `query` (the last position), `child` (has parents) and `root`. Paths
+    lead to relations: `itself`, `parent` (with several, `parent[1]` …), `sibling`, `same-token`, `other-token`, and
+    `child-of-same-token`: positions whose parents hold the same tokens as the parents of the asked token.
     """
 
     d_vocab: int = setting(3, "number of states, V (paper: 10, and 3 for many graphs)", low=2, high=1024)
@@ -62,7 +62,7 @@ class CausalSequences(SourceTask):
 
     @cached_property
     def latent(self) -> Graph:
-        """The graph."""
+        """The latent graph, the same in all sequences."""
         return Graph(GRAPHS[self.graph](self.length, self.graph_seed))
 
     query_positions = slice(-1, None)
@@ -97,7 +97,7 @@ class CausalSequences(SourceTask):
         return draw["law"][:, None]
 
     def foretold(self, inputs: Int[Tensor, "batch position"]) -> Float[Tensor, "batch query vocab"]:
-        """Bayes: by counting where roots are even draws, else integrated over matrices."""
+        """The Bayes predictor: by counting if roots are uniform, else integrated over matrices."""
         predictor = integrated if self.roots == "stationary" else counted
         return predictor(inputs, self.latent, self.d_vocab, self.concentration)[:, None]
 
@@ -107,7 +107,7 @@ class CausalSequences(SourceTask):
 
     @property
     def floors(self) -> dict[str, float]:
-        """As for every source, and `counted`, of the paper's reference."""
+        """As for every source, with `counted`, the loss of the paper's reference."""
         return super().floors | {"counted": counted_floor(self)}
 
     @property
@@ -130,7 +130,7 @@ class CausalSequences(SourceTask):
         return Relations(tuple(held), chain.expand(len(tokens), -1, -1), self.matches(tokens))
 
     def matches(self, tokens: Int[Tensor, "batch position"]) -> dict[str, Match]:
-        """Relations by name: which positions stand in them to which."""
+        """For each relation, which positions stand in it to which."""
         n, most = self.length, self.latent.most_parents
         found = {"itself": back(0)(n, tokens)}
         for place in range(most):
@@ -165,7 +165,7 @@ class CausalSequences(SourceTask):
         return Problem(tuple(facts), (f"{self.length - 1}:{tokens[-1]}",))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """Bayes in plain float64: counts where roots are even, else matrices drawn from a grid of the prior."""
+        """The Bayes predictor in plain float64: counts if roots are uniform, else an average over sampled matrices."""
         parents, V = self.latent.parents, self.d_vocab
         asked = tuple(inputs[p] for p in parents[-1])
         counts = numpy.full(V, self.concentration)
@@ -176,7 +176,7 @@ class CausalSequences(SourceTask):
         return [[dict(enumerate(found.tolist()))]]
 
     def weighed(self, inputs: list[int]) -> numpy.ndarray:
-        """Matrices from the posterior of the counts alone, weighed by how likely each makes the roots."""
+        """Matrices drawn from the posterior given the counts alone, weighted by the probability of the roots."""
         V, random = self.d_vocab, numpy.random.default_rng(0)
         seen = numpy.full((V, V), self.concentration)
         roots = []
@@ -199,6 +199,6 @@ class CausalSequences(SourceTask):
 
 @cache
 def counted_floor(task: CausalSequences) -> float:
-    """What the paper's reference costs, on the sequences of the other floors."""
+    """The loss of the paper's reference, on the sequences of the other floors."""
     batch = floor_sample(task)
     return float(expected_loss(task.counted(batch.inputs), task.law(batch.draw)).mean())

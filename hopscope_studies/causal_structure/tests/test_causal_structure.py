@@ -1,4 +1,4 @@
-"""`causal_structure`: sequences against counting, transformers made by hand, readings, and both sides of claims."""
+"""Tests of `causal_structure`: sequences, hand-set transformers, readings, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVEN = CausalSequences(graph="two_parents", roots="uniform", d_vocab=2, length=9
 
 @pytest.mark.parametrize("task", [EVEN, CausalSequences(roots="uniform", d_vocab=4, concentration=0.6)], ids=str)
 def test_with_even_roots_the_vectorised_floor_is_the_plain_one(task):
-    """Over 2,000 sequences, to 1e-12: both are the same conjugate posterior, computed apart."""
+    """On 2,000 sequences both agree to 1e-12, since they are the same conjugate posterior, computed in two ways."""
     batch = task.sample(2000, 5)
     found = task.foretold(batch.inputs)[:, 0].tolist()
     for inputs, law in zip(batch.inputs.tolist(), found, strict=True):
@@ -45,7 +45,7 @@ def test_with_even_roots_the_vectorised_floor_is_the_plain_one(task):
 
 
 def test_with_stationary_roots_both_integrals_agree():
-    """Two importance samples of one posterior, on 100 sequences: the mean difference is that of their noise."""
+    """Two importance samples of one posterior, on 100 sequences: they differ only by sampling noise."""
     batch = TASK.sample(100, 6)
     plain = torch.tensor([[TASK.brute_force(x)[0][0][s] for s in range(3)] for x in batch.inputs.tolist()])
     found = TASK.foretold(batch.inputs)[:, 0]
@@ -60,7 +60,7 @@ def test_bayes_is_below_the_reference_and_above_the_source():
 
 
 def test_the_next_token_follows_the_law_and_children_follow_their_parents():
-    """Of 40,000 sequences, tokens against the mean of their laws; and what follows equal tokens comes from one row."""
+    """On 40,000 sequences, tokens follow the mean of their laws, and tokens after equal tokens come from one row."""
     task = CausalSequences(graph="pairs", length=4, concentration=1.0)
     batch = task.sample(40_000, 1)
     shares = batch.targets[:, 0, 0].bincount(minlength=3) / 40_000
@@ -73,7 +73,7 @@ def test_the_next_token_follows_the_law_and_children_follow_their_parents():
 
 
 def test_relations_by_hand():
-    """A chain of five: who is whose parent, and which positions follow the token that is asked."""
+    """In a chain of five, the parents, and the positions that follow the asked token."""
     task = CausalSequences(graph="chain", length=5)
     draw = {"tokens": torch.tensor([[0, 1, 0, 2, 0, 1]]), "law": torch.full((1, 3), 1 / 3)}
     roles = task.roles(draw)
@@ -104,9 +104,9 @@ def test_several_parents_have_no_stationary_law():
 
 
 def by_counting(task: CausalSequences, tokens: list[int], answer: float = ANSWER) -> list[float]:
-    """What both put out for one sequence, in plain Python: c times each state's share among the children in question.
+    """Both models' outputs for one sequence, in plain Python: c times each state's share among the selected children.
 
-    Where no child's parent holds the asked token, all children count.
+    If no child's parent holds the asked token, all children are selected.
     """
     children = [child for child in task.latent.children if child < task.length - 1]
     chosen = [c for c in children if tokens[task.latent.parents[c][0]] == tokens[-1]] or children
@@ -115,7 +115,7 @@ def by_counting(task: CausalSequences, tokens: list[int], answer: float = ANSWER
 
 @pytest.mark.parametrize("way", WAYS)
 def test_made_by_hand_it_answers_as_plain_counting_does(way):
-    """1,000 sequences, to 1e-5; and its attention is the graph, or is not, as it was made."""
+    """On 1,000 sequences outputs agree to 1e-5; attention is the graph in one construction, and not in the other."""
     batch, model = TASK.sample(1000, 2), constructed(TASK, way)
     with torch.no_grad():
         found = model(batch.inputs, at=TASK.query_positions)[:, 0]
@@ -163,7 +163,7 @@ def test_vectors_are_refused():
 
 
 def test_a_path_between_relations_is_clamped():
-    """Children clamped to their parents, in a model that attends evenly: their rows are ideal, no others."""
+    """Children are clamped to their parents in a model that attends evenly: only their rows become ideal."""
     batch, shape = TASK.sample(4, 0), DisentangledArchitecture()
     replace = replacements(parse_clamps("L0H0 child->parent ideal@0"), batch, shape)
     with torch.no_grad():
@@ -178,7 +178,7 @@ def test_a_path_between_relations_is_clamped():
 
 @pytest.mark.parametrize(("way", "path"), [(WAYS[0], "L0H0 child->parent"), (WAYS[1], "L0H0 query->other-token")])
 def test_discovery_finds_the_path_that_was_put_in(way, path, monkeypatch):
-    """The models answer less well than trained ones, so what counts as solved is lowered to their own loss."""
+    """The models answer less well than trained ones, so the threshold of solving is set to their own loss."""
     model = constructed(TASK, way, answer=ANSWER)
     monkeypatch.setattr(CausalSequences, "solved_below", 1.05)
     found = discover(model, TASK, Discovery(discovery=128, selection=128, report=256, alternatives=2))
@@ -234,7 +234,7 @@ BAD = {
 
 
 def tabled(numbers: dict[str, dict[str, float]]) -> DataFrame:
-    """Five seeds of each kind, with the same numbers."""
+    """A table with the same numbers for five seeds of each kind."""
     rows = [
         {
             "run": f"{kind}{seed}",
@@ -266,14 +266,14 @@ def test_every_claim_can_fail(name):
 
 
 def test_the_querys_part_of_blindness():
-    """SGD: 0.06 of 0.37; AdamW: 0.21 of 0.42."""
+    """The query's share is 0.06 of 0.37 for SGD and 0.21 of 0.42 for AdamW."""
     told = Quantities(tabled(GOOD), "")
     assert query_share(told, "sgd").tolist() == pytest.approx([0.06 / 0.37] * 5)
     assert query_share(told, "adamw").tolist() == pytest.approx([0.5] * 5)
 
 
 def test_noise_breaks_the_symmetry_of_heads():
-    """Without it two heads of a layer stay each other's equals; with it they start apart."""
+    """Without noise the heads of a layer stay equal; with it they start different."""
     still, moved = (DisentangledArchitecture(n_heads=2, noise=n).build(EVEN, generator(0, "init")) for n in (0.0, 0.1))
     assert not still.A0.any() and not torch.equal(moved.A0[0], moved.A0[1])
 
@@ -282,7 +282,7 @@ def test_noise_breaks_the_symmetry_of_heads():
 
 
 def test_strengths_of_relations_equal_a_sum_in_loops():
-    """Of random patterns, written out over positions with `Relations.pairs`; between chains there is nothing."""
+    """Strengths of random patterns equal sums over positions with `Relations.pairs`; between chains they are NaN."""
     batch = TASK.sample(6, 0)
     n, roles = TASK.length, batch.roles
     pattern = torch.rand(6, 2, n, n, generator=generator(0, "test"))
@@ -298,7 +298,7 @@ def test_strengths_of_relations_equal_a_sum_in_loops():
 
 
 def test_paths_of_relations_are_measured_and_followed():
-    """By the measure of all paths, and as emergence follows them: the model made by hand attends to parents alone."""
+    """The measure of all paths, and that of emergence, both find that the hand-set model attends to parents."""
     seen = observe(constructed(TASK, WAYS[0]), TASK.sample(16, 0))
     assert attention_on_path(seen)["L0H0 child->parent"] == pytest.approx(1.0, abs=1e-3)
     sums, counts = attention(Evaluator(seen.model, seen.batch), [Path.parse("L0H0 child->parent")])

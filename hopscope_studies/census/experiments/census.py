@@ -1,10 +1,10 @@
-"""A census of circuits: trained models, their circuits up to isomorphism, how often each class occurs, what decides.
+"""A census of circuits: trained models, their circuits up to isomorphism, class frequencies, and what determines them.
 
 The paper looks at a handful of models by hand (Musat, ICLR 2025, section 8). Here every model of a grid is trained, its
 circuit found (`hopscope.circuits`), put into its class (`hopscope.theory.classes`) and named by its algorithm
-(`hopscope.theory.naming`). Counted are circuits that pass the paper's own test, all patterns by hand (appendix E). The
-grid varies depth, the order of facts, the learning rate and the initial weights. Control: models as initialised,
-searched in the same way; and labels shuffled among models that are alike.
+(`hopscope.theory.naming`). A circuit counts if it passes the paper's own test, with all patterns set by hand (appendix
+E). The grid varies depth, the order of facts, the learning rate and the initial weights. Controls are untrained models,
+searched in the same way, and labels shuffled among comparable models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CELL_SECONDS = 120
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every cell of the grid, over seeds, and models as initialised."""
+    """Every cell of the grid with every seed, and untrained models."""
     return cells(scale)
 
 

@@ -1,4 +1,4 @@
-"""The census: its grid, and both sides of its claims on tables made by hand."""
+"""Tests of the census: its grid, and each claim on tables for which it holds or fails."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_circuit_of_an_untrained_model_is_counted_against_the_search():
 
 
 def test_seeds_are_compared_within_their_settings():
-    """Two of three pairs agree; a model of other settings is compared with nobody."""
+    """Two of three pairs agree; models with other settings are not compared."""
     same = [model(0, FOLLOWED), model(1, FOLLOWED), model(0, AHEAD, layers=4), model(1, AHEAD, layers=4)]
     apart = [model(0, FOLLOWED, layers=5), model(1, AHEAD, layers=5), model(0, AHEAD, D=3)]
     assert judged(*same, *apart)["seeds_agree"] == ("holds", pytest.approx(2 / 3))
@@ -99,7 +99,7 @@ def test_the_grid_is_balanced_and_its_controls_are_not_trained():
 
 
 def test_words_stand_by_their_bars_however_short_these_are(monkeypatch):
-    """Words at a fixed distance in a share's unit lie far outside the picture where all shares are rounding errors."""
+    """Text at a distance in data units would be far outside the picture if all shares are rounding errors."""
     monkeypatch.setattr(figure, "explained_by", lambda factor, _: Explained(4e-15, 1, 1) if factor == "rate" else None)
     drawn = figure.figure(DataFrame([model(0, FOLLOWED), model(1, AHEAD)]))
     assert rendered(drawn, "png")

@@ -1,4 +1,4 @@
-"""What a factor explains against cases whose answer is known."""
+"""Tests of how much a factor explains, in cases whose answer is known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_is_drawn_apart_explains_nothing():
 
 
 def test_a_factor_that_is_only_a_confounder_s_shadow_explains_nothing():
-    """The label follows z, and the factor does so nearly: among those of one z it says nothing."""
+    """The label depends on z, and the factor correlates with z; given z the factor explains nothing."""
     z = [0] * 20 + [1] * 20
     factor = [*[0] * 15, *[1] * 5, *[0] * 5, *[1] * 15]
     noise = [0, 1] * 20

@@ -2,8 +2,8 @@
 
 After Song, Xu and Zhong (2024, arXiv:2408.09503, sections 3 and 4; code
 JiajunSong629/ood-generalization-via-composition): models learn to continue a segment that was pasted twice into random
-tokens, and are tested on longer segments of other tokens. Measured are errors, heads and the match of weights over
-training, projections of layer 0's output, pools of segments, and circuits.
+tokens, and are tested on longer segments of other tokens. The experiment measures errors, heads and the match of
+weights over training, the effect of projections of layer 0's output, pools of segments, and circuits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CIRCUITS = {"quick": 1, "cpu": 8, "paper": 8}  # seeds whose circuit is searched
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Two layers and one on fresh segments; two layers on pools."""
+    """Models of two layers and of one on fresh segments; models of two layers on pools."""
     two, one, pools = SEEDS[scale]
     yield from (cell(2, seed, scale) for seed in range(two))
     yield from (cell(1, seed, scale) for seed in range(one))
@@ -45,15 +45,15 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """Rows of three kinds, each with run, version, seed, kind, layers, pool (0: fresh segments), step.
 
     `curve`: errors (0–1) on sequences as in training, with fresh segments, out of distribution, and in the first copy;
-    heads and matching (`hopscope_studies.composition.scores`). Models of pools have only their end. `projection`:
-    errors out of distribution without some directions, or with them alone, by rank. `circuit`: how the search ended,
-    for the first seeds.
+    heads and matching (`hopscope_studies.composition.scores`). For pools only the final models have rows. `projection`:
+    errors out of distribution without some directions, or with only these, by rank. `circuit`: the result of the
+    search, for the first seeds.
     """
     return rows_of(runs, lambda run: measured(run, scale))
 
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """A model over training, and at its end."""
+    """Rows on a model over training, and on its final state."""
     task = run.config.task
     assert isinstance(task, RepeatedSegment)
     about, asked = {"layers": run.config.model.n_layers, "pool": task.pool}, batches(task, scale)

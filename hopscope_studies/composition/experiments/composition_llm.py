@@ -1,10 +1,10 @@
 """Composition in a real language model: induction heads cut, and the subspaces that two heads share.
 
 After Song, Xu and Zhong (2024, arXiv:2408.09503, section 4; code JiajunSong629/ood-generalization-via-composition). In
-SmolLM2-135M induction heads are chosen on one half of repeated random segments and cut on the other, beside random
-heads. The weights show how much the directions that previous-token heads write overlap with those that induction heads
-ask keys for, beside random heads and random rotations. A hand-set model has exactly one bridge, an untrained one has
-none. Beside these stands the committed table of the toy models.
+SmolLM2-135M, induction heads are chosen on one half of repeated random segments and ablated on the other, next to
+random heads. From the weights we compute how much the directions that previous-token heads write overlap with those
+that induction heads read at keys, next to random heads and random rotations. As controls, a hand-set model has exactly
+one bridge, and an untrained model has none. The committed table of the toy models is compared too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODEL = {"quick": "made_up", "cpu": "smollm2", "paper": "smollm2"}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """The language model over seeds, the two controls, and the toys."""
+    """The language model with several seeds, the two controls, and the toy models."""
     quick, count, model = scale == "quick", COUNT[scale], MODEL[scale]
     for seed in range(SEEDS[scale]):
         yield Bridges(model, count=count, seed=seed, brief=seed >= FULL[scale])
@@ -40,7 +40,7 @@ def runs(scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` says what a run is for:
-    language, untrained, by hand, toy. `step` is the rank of subspaces.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` is the purpose of the
+    run: language, untrained, by hand, toy. `step` is the rank of subspaces.
     """
     return table_of(runs, digits=6)

@@ -1,1 +1,1 @@
-"""The same questions asked of a language model: what cutting induction heads costs, and the bridges between heads."""
+"""The same questions for a language model: the cost of ablating induction heads, and bridges between heads."""

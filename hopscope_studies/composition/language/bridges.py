@@ -2,8 +2,8 @@
 
 After Song et al. (2024, arXiv:2408.09503, section 4). For every pair of a head and one of an earlier layer, we take the
 overlap of the directions in which the earlier head's W_OV writes most with those that the later head's W_QK asks keys
-for most. Pairs with high scores are compared with pairs of random heads of the same layers, and with the same subspaces
-turned at random. Intervals are 95 %, over heads: both kinds are drawn anew.
+for most. Pairs of heads with high scores are compared with pairs of random heads of the same layers, and with randomly
+rotated subspaces. Intervals are 95 %, from a bootstrap over both kinds of heads.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Pairs:
         self.overlaps = overlaps(self.asked, self.written)
 
     def index(self, heads: Sequence[Head]) -> list[int]:
-        """Where heads stand in the list of all."""
+        """The indices of heads in the list of all heads."""
         return [self.heads.index(head) for head in heads]
 
     def between(self, later: Sequence[Head], earlier: Sequence[Head]) -> Tensor:
-        """Overlaps of pairs; NaN where the second is not earlier: later earlier."""
+        """Overlaps of pairs, of shape (later, earlier); NaN if the second head is not in an earlier layer."""
         rows, columns = self.index(later), self.index(earlier)
         found = self.overlaps[rows][:, columns].clone()
         found[~self.may[rows][:, columns]] = torch.nan
         return found
 
     def places(self, later: Sequence[Head], earlier: Sequence[Head]) -> Tensor:
-        """For each pair, the share of all earlier heads that overlap less with the later head: later earlier."""
+        """For each pair (later, earlier), the share of all earlier heads that overlap less with the later head."""
         all_of = self.between(later, self.heads)
         pairs = self.between(later, earlier)
         below = (all_of[:, None, :] < pairs[:, :, None]).float().sum(-1)  # what is NaN is not below
@@ -66,12 +66,12 @@ class Pairs:
 
 
 def overlaps(asked: Tensor, wrote: Tensor) -> Tensor:
-    """The overlap of each later head with each earlier head: later earlier."""
+    """The overlap of each later head with each earlier head; shape (later, earlier)."""
     return torch.stack([bridge.overlap(one, wrote) for one in asked])
 
 
 def over_heads(pairs: Tensor, seed: int = 0) -> Number:
-    """The mean over pairs with its interval: heads of both kinds are drawn anew. NaN counts as no pair."""
+    """The mean over pairs with its interval, from a bootstrap over both kinds of heads; NaN counts as no pair."""
     random = generator(seed, "heads")
     rows, columns = (torch.randint(size, (RESAMPLED, size), generator=random) for size in pairs.shape)
     drawn = pairs[rows[:, :, None], columns[:, None, :]].flatten(1).nanmean(1)
@@ -80,7 +80,7 @@ def over_heads(pairs: Tensor, seed: int = 0) -> Number:
 
 
 def turned_at_random(pairs: Pairs, later: Sequence[Head], earlier: Sequence[Head], seed: int) -> Iterator[float]:
-    """Mean overlap with all that is written turned by the same random rotation, several times."""
+    """Mean overlaps after a random rotation of everything that is written, for several rotations."""
     asked, wrote = pairs.asked[pairs.index(later)], pairs.written[pairs.index(earlier)]
     allowed = pairs.may[pairs.index(later)][:, pairs.index(earlier)]
     width = asked.shape[1]
@@ -92,7 +92,7 @@ def turned_at_random(pairs: Pairs, later: Sequence[Head], earlier: Sequence[Head
 def bridge_rows(
     lens: Lens, induction: Tensor, previous: Tensor, distances: Sequence[int], ranks: Sequence[int], seed: int
 ) -> Iterator[Row]:
-    """All rows on bridges, some of them only at the first rank; scores are layer head, of the choosing half."""
+    """All rows on bridges, some of them only at the first rank; scores (layer, head) are those of the choosing half."""
     size = min(CHOSEN, induction.numel() // 4)
     later, earlier = top_heads(induction, size), top_heads(previous, size)
     yield row("chosen", "induction", size, other=" ".join(map(short, later)))
@@ -124,14 +124,14 @@ def pair_rows(pairs: Pairs, later: list[Head], earlier: list[Head], seed: int) -
 
 
 def best(pairs: Tensor) -> Tensor:
-    """Each later head's highest overlap with an earlier head, 0 if none is earlier: later."""
+    """Each later head's highest overlap with an earlier head, (later,); 0 if no head is earlier."""
     return pairs.nan_to_num(0).max(1).values
 
 
 def place_rows(
     pairs: Pairs, induction: Tensor, previous: Tensor, later: list[Head], earlier: list[Head]
 ) -> Iterator[Row]:
-    """The place of previous-token heads among all earlier heads; each head's best partner; ranks of overlaps."""
+    """Rows on previous-token heads' rank among earlier heads, on best partners, and on rank correlations."""
     yield row("place", "previous among all earlier", over_heads(pairs.places(later, earlier)))
     for head, found in zip(later, pairs.between(later, pairs.heads), strict=True):
         at = int(found.nan_to_num(-1).argmax())
@@ -165,7 +165,7 @@ def diagonals(
     distances: Sequence[int],
     change: Callable[[Tensor], Tensor] = lambda output: output,
 ) -> Tensor:
-    """Every pair's diagonal score, with W_OV's output changed; NaN if the second is not earlier: later earlier."""
+    """Every pair's diagonal score (later, earlier), with W_OV's output changed; NaN if `earlier` is not earlier."""
     found = torch.full((len(later), len(earlier)), torch.nan)
     for i, head in enumerate(later):
         queries, keys = query_key(lens, head, distances)

@@ -1,4 +1,4 @@
-"""The claims of `composition_llm`: each from numbers of the table; heads are chosen on sequences that judge nothing."""
+"""The claims of `composition_llm`; heads are chosen on sequences that are not used to judge claims."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ PLAIN = 0.25  # of what is lost on repeats (ours, as for retrieval heads)
 
 
 def drawn(table: DataFrame, kind: str, name: str, rank: int | None = None) -> Series:
-    """The values of random draws, `random 0` …; by run."""
+    """The values of random draws, named `random 0` and so on, by run."""
     return of(table[table.name.str.fullmatch(rf"{name} \d+").astype(bool)], kind, step=rank)
 
 
 def highest(values: Series) -> Series:
-    """By run."""
+    """The highest value of each run."""
     return values.groupby(level=0).max()
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Cutting, bridges, toys, controls."""
+    """Claims about ablation, bridges, toy models and controls."""
     language = table[table.part == "language"]
     yield from about_cutting(language)
     yield from about_bridges(language)
@@ -38,28 +38,29 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
-    """What copying loses without the induction heads."""
+    """Claims about what copying loses without the induction heads."""
     for id, measure, control, name, words, what in (
         ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
-         "Cutting the eight highest induction heads costs more accuracy on the second copy than cutting the worst of "
-         "ten random sets of eight (the paper reports this of Pythia-7B)",
+         "Ablating the eight highest-scoring induction heads lowers the accuracy on a random sequence's second copy "
+         "more than ablating any of ten random sets of eight (the paper reports this of Pythia-7B)",
          "share of tokens"),
         ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN,
-         "Cutting the eight highest induction heads costs more accuracy than cutting the worst of ten sets of eight "
-         "heads of the same layers", "share of tokens"),
+         "Ablating the eight highest-scoring induction heads lowers the accuracy on a random sequence's second copy "
+         "more than ablating any of ten sets of eight heads of the same layers", "share of tokens"),
         ("cutting_costs_more_nats", "log_p", "random", MAIN,
-         "Cutting the eight highest induction heads costs more log-probability than cutting the worst of ten random "
-         "sets of eight", "nats per token"),
+         "Ablating the eight highest-scoring induction heads lowers the log-probability of a random sequence's second "
+         "copy more than ablating any of ten random sets of eight", "nats per token"),
         ("sixteen_cost_more_than_random", "log_p", "random", "induction 16",
-         "Cutting the sixteen highest induction heads costs more log-probability than cutting the worst of ten random "
-         "sets of sixteen", "nats per token"),
+         "Ablating the sixteen highest-scoring induction heads lowers the log-probability of a random sequence's "
+         "second copy more than ablating any of ten random sets of sixteen", "nats per token"),
     ):  # fmt: skip
         rows = table[(table.kind == f"beyond the worst {control}: {measure}") & (table.name == name)]  # of some seeds
         yield Evidence(rows, SONG).claim(id, f"{words}.", rows.low, f"lower end of {what}", above=0)
     whole = of(table, "accuracy", "whole")
     yield Evidence(table, SONG).claim(
         "copying_is_gone",
-        "With the eight highest induction heads cut, hardly any token of the second copy is right.",
+        "With the eight highest-scoring induction heads ablated, the model predicts hardly any token of a repeated "
+        "random sequence's second copy correctly.",
         of(table, "accuracy", MAIN, "high") / whole,
         "upper end of the share of the accuracy that is left",
         below=GONE,
@@ -68,20 +69,21 @@ def about_cutting(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_sparing(table: DataFrame) -> Iterator[Claim]:
-    """What it costs to cut other heads, and what cutting costs elsewhere."""
+    """Claims about ablating other heads, and about the effect of ablation elsewhere."""
     evidence, whole = Evidence(table, SONG), of(table, "accuracy", "whole")
     random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
     yield evidence.claim(
         "random_heads_are_spared",
-        "With eight random heads cut, most of the accuracy is left on average (paper: nine tenths of it).",
+        "With eight random heads ablated, most of the accuracy on a repeated random sequence's second copy is left on "
+        "average (paper: nine tenths of it).",
         random / whole,
         "share of the accuracy that is left",
         at_least=SPARED,
     )
     yield evidence.claim(
         "previous_token_heads_are_needed",
-        "Cutting the eight highest previous-token heads also costs more accuracy than cutting the worst of ten random "
-        "sets.",
+        "Ablating the eight highest-scoring previous-token heads lowers the accuracy on the second copy more than "
+        "ablating any of ten random sets of eight.",
         of(table, "beyond the worst random: accuracy", "previous", "low"),
         "lower end of share of tokens",
         above=0,
@@ -89,8 +91,8 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
     shares = (of(table, "lost log_p on plain text", MAIN) / of(table, "lost log_p", MAIN)).dropna()
     yield Evidence(table[table.kind == "lost log_p on plain text"], SONG).claim(
         "plain_text_is_spared",
-        "On plain text cutting the eight induction heads costs at most a quarter of the nats that it costs on the "
-        f"second copy ({count(len(shares), 'seed')}).",
+        "Ablating the eight highest-scoring induction heads raises the loss on plain text by at most a quarter of its "
+        f"rise on the second copy of a random sequence ({count(len(shares), 'seed')}).",
         shares,
         "nats lost on text as a share of those on copies",
         at_most=PLAIN,
@@ -98,22 +100,22 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_bridges(table: DataFrame) -> Iterator[Claim]:
-    """Subspaces of all pairs of one of the eight induction heads and one of the eight previous-token heads."""
+    """Claims about the subspaces of all pairs of eight induction heads and eight previous-token heads."""
     low = of(table, "overlap", "induction on previous", "low", step=RANK)
     random = drawn(table, "overlap", "random", RANK)
     turned = drawn(table, "overlap", "turned", RANK)
     yield Evidence(table, SONG).claim(
         "subspaces_match",
-        "What the eight previous-token heads write and what the eight induction heads read at keys overlap more than "
-        "for random heads of the same layers, in each of twenty draws.",
+        "The subspaces that the eight best previous-token heads write overlap more with those that the eight best "
+        "induction heads read at keys than is so for random heads of the same layers, in each of twenty draws.",
         low - highest(random),
         "distance of the lower end from the best draw",
         above=0,
     )
     yield Evidence(table, SONG).claim(
         "more_than_turned_at_random",
-        "What the eight previous-token heads write and what the eight induction heads read at keys overlap more than "
-        "with the written directions turned at random, in each of twenty draws.",
+        "The subspaces that the eight best previous-token heads write overlap more with those that the eight best "
+        "induction heads read at keys than randomly rotated copies do, in each of twenty draws.",
         low - highest(turned),
         "distance of the lower end from the best draw",
         above=0,
@@ -121,14 +123,14 @@ def about_bridges(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_pairs(table: DataFrame) -> Iterator[Claim]:
-    """Which pairs have a bridge."""
+    """Claims about which pairs have a bridge."""
     evidence = Evidence(table, SONG)
     low = of(table, "best overlap", "induction on previous", "low", step=RANK)
     others = drawn(table, "best overlap", "random earlier", RANK)
     yield evidence.claim(
         "the_best_match_more",
-        "Induction heads overlap more with their best previous-token heads than with the best of eight random heads of "
-        "the same layers, in each of twenty draws.",
+        "The subspace that an induction head reads at keys overlaps more with that of its best-matching previous-token "
+        "head than with the best of eight random heads of the same layers, on average, in each of twenty draws.",
         low - highest(others),
         "distance of the lower end from the best draw",
         above=0,
@@ -136,8 +138,8 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
     best = table[table.kind == "best"].assign(own=table.run.map(previous_heads(table)))
     yield evidence.claim(
         "the_best_are_previous_token_heads",
-        "For at least half of the eight induction heads, the head of an earlier layer that overlaps most is one of the "
-        "eight previous-token heads.",
+        "For at least half of the eight best induction heads, the earlier head whose written subspace overlaps most "
+        "with what they read at keys is one of the eight best previous-token heads.",
         Series([str(other) in own for other, own in zip(best.other, best.own, strict=True)], dtype=float),
         "induction heads with such a partner",
         of="share of",
@@ -147,20 +149,20 @@ def about_pairs(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
-    """Which heads overlap more than others, and how their weights match."""
+    """Claims about which heads overlap more than others, and about how their weights match."""
     evidence = Evidence(table, SONG)
     yield evidence.claim(
         "previous_token_heads_come_first",
-        "A previous-token head overlaps more with an induction head than most other heads of earlier layers do, on "
-        "average over pairs.",
+        "The subspace that a previous-token head writes overlaps more with what an induction head reads at keys than "
+        "those of most other earlier heads do, on average over pairs.",
         of(table, "place", column="low"),
         "lower end of the share of heads that overlap less",
         above=0.5,
     )
     yield evidence.claim(
         "overlap_ranks_with_induction",
-        "Of all heads in layers after the first previous-token head, those that overlap more with previous-token heads "
-        "have higher induction scores (Spearman's rank correlation).",
+        "Heads that read at keys more of what previous-token heads write have higher induction scores (Spearman's rank "
+        "correlation over all heads after the first previous-token head's layer).",
         of(table, "ranks", column="low"),
         "lower end of the rank correlation",
         above=0,
@@ -169,8 +171,8 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     chance = pandas.concat([drawn(table, "diagonal", name) for name in ("random", "shuffled")])
     yield evidence.claim(
         "weights_match",
-        "The diagonal score of W_QK W_OV is higher for the induction and previous-token heads than for random heads of "
-        "the same layers, and than with W_OV shuffled (ten draws each).",
+        "The diagonal score of W_QK W_OV is higher for pairs of an induction head and a previous-token head than for "
+        "random heads of the same layers, and than with W_OV shuffled (ten draws each).",
         diagonal - highest(chance),
         "distance of the lower end from the best draw",
         above=0,
@@ -178,18 +180,18 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
 
 
 def previous_heads(table: DataFrame) -> dict[str, list[str]]:
-    """The chosen previous-token heads; by run."""
+    """The chosen previous-token heads, by run."""
     rows = table[(table.kind == "chosen") & (table.name == "previous")]
     return {str(run): str(other).split() for run, other in zip(rows.run, rows.other, strict=True)}
 
 
 def excess(overlap: Series, floor: Series) -> Series:
-    """Mean squared cosine beyond chance, as a share of what it could be: 0 by chance, 1 of equal subspaces."""
+    """Mean squared cosine beyond chance, normalised: 0 for random subspaces, 1 for equal ones."""
     return (overlap**2 - floor**2) / (1 - floor**2)
 
 
 def about_others(table: DataFrame) -> Iterator[Claim]:
-    """Beside the toys, and the controls."""
+    """Claims that compare with the toy models, and control claims."""
     language, toys, hand, idle = (table[table.part == part] for part in ("language", "toy", "by hand", "untrained"))
     floor = of(language, "overlap", "in theory", step=RANK).groupby(level=0).first()
     best = excess(of(language, "best overlap", "induction on previous", step=RANK), floor).mean()
@@ -197,16 +199,16 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     theirs = excess(each, Series(of(toys, "overlap", "in theory").to_numpy()))
     yield Evidence(pandas.concat([language, toys]), "beside the toy models").claim(
         "closer_in_the_toy",
-        "Beyond chance, the two heads of the toy models share more of their subspaces than an induction head of "
-        "SmolLM2 shares with its best previous-token head.",
+        "The subspaces of the toy models' two heads overlap more, beyond chance, than the subspace of an induction "
+        "head of SmolLM2 overlaps with that of its best-matching previous-token head.",
         theirs.median() - best,
         "difference of the shares",
         above=0,
     )
     yield Evidence(hand, "control (ours)").claim(
         "by_hand",
-        "Control: in a hand-set model only the copying head and the head that it reads from share a subspace; without "
-        "the copying head no answer is right, and without the other head of its layer every answer is.",
+        "Control: in a model with hand-set weights only the copying head and the head that it reads from share a "
+        "subspace; without the copying head no answer is right, and without the other head of its layer all are.",
         of(hand, "overlap", "induction on previous"),
         "overlap",
         above=0.99,
@@ -219,8 +221,8 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     chance = drawn(idle, "overlap", "turned", RANK)
     yield Evidence(idle, "control (ours)").claim(
         "untrained",
-        "Control: at initial weights the heads with the highest scores overlap no more than subspaces turned at "
-        "random.",
+        "Control: at initial weights the subspaces of the heads with the highest induction and previous-token scores "
+        "overlap no more than randomly rotated subspaces.",
         of(idle, "overlap", "induction on previous", step=RANK) - chance.mean(),
         "difference of the overlaps",
         below=0.02,

@@ -1,8 +1,8 @@
-"""What cutting heads costs on repeated segments, beside random heads (Song et al., 2024, arXiv:2408.09503, section 4).
+"""The cost of ablating heads on repeated segments, next to random heads (Song et al., 2024, arXiv:2408.09503, 4).
 
 A sequence is a start token, random tokens, and the same tokens again. Heads are chosen by their scores on the first
-half of the sequences, and cut on the other half: their output is set to 0. Accuracy and log-probability are means over
-the second copy without its first ten tokens. Intervals are 95 %, over sequences.
+half of the sequences, and ablated on the other half: their output is set to 0. Accuracy and log-probability are means
+over the second copy without its first ten tokens. Intervals are 95 %, over sequences.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MEASURES = ("accuracy", "log_p")
 
 @dataclass(frozen=True)
 class Asked:
-    """Tokens to be predicted, with the streams before each layer.
+    """Sequences with tokens to predict, and the streams before each layer.
 
     Attributes:
         lens: the model.
-        tokens: sequence position.
+        tokens: the sequences; shape (sequence, position).
         first: the first position whose token counts.
-        streams: the whole model's, by layer; each sequence position d_model.
+        streams: the unchanged model's residual streams, by layer; each sequence position d_model.
     """
 
     lens: Lens
@@ -49,7 +49,7 @@ class Asked:
         return cls(lens, tokens, first, lens.streams(tokens)[0])
 
     def without(self, heads: Sequence[Head]) -> dict[str, Tensor]:
-        """Accuracy and mean log-probability (nats) with some heads cut; sequence."""
+        """Accuracy and mean log-probability (nats) with some heads ablated, (sequence,)."""
         edit = Ablate(heads)
         logits = self.lens.run(self.streams[edit.first], edit, edit.first, all_positions=True)
         logits, wanted = logits[:, self.first - 1 : -1], self.tokens[:, self.first :]
@@ -58,12 +58,12 @@ class Asked:
 
 
 def repeats(lens: Lens, tokens: Tensor) -> Asked:
-    """The second copies of sequences, without their first ten tokens."""
+    """Repeated sequences; the second copies count, without their first ten tokens."""
     return Asked.of(lens, tokens, (tokens.shape[1] - 1) // 2 + 1 + WARMING)
 
 
 def plain(lens: Lens) -> Asked | None:
-    """Text without repeats; None if there are too few tokens."""
+    """Text without repeats; None if the model's tokens of it are too few."""
     ids = lens.tokenizer(" ".join(SENTENCES), add_special_tokens=False)["input_ids"]
     if len(ids) < TEXTS * TEXT_LENGTH:
         return None
@@ -71,7 +71,7 @@ def plain(lens: Lens) -> Asked | None:
 
 
 def sets_of(lens: Lens, induction: Tensor, previous: Tensor, seed: int, brief: bool) -> dict[str, list[Head]]:
-    """Sets of heads to cut: the highest induction and previous-token heads, and random ones (fewer if `brief`)."""
+    """Sets of heads to ablate: the highest induction and previous-token heads, and random ones (fewer if `brief`)."""
     sizes = [size for size in SIZES if size <= len(lens.heads) // 2]
     main = max(size for size in sizes if size <= MAIN)
     sets = {f"induction {size}": top_heads(induction, size) for size in sizes}
@@ -87,7 +87,7 @@ def sets_of(lens: Lens, induction: Tensor, previous: Tensor, seed: int, brief: b
 
 
 def cut_rows(asked: Asked, sets: dict[str, list[Head]], text: Asked | None) -> Iterator[Row]:
-    """The loss of accuracy and log-probability with each set cut; on plain text for the main set and random ones."""
+    """Rows on the loss of accuracy and log-probability for each set; on plain text only for some of the sets."""
     main = max(int(name.split()[1]) for name in sets if name.startswith("random") and int(name.split()[1]) <= MAIN)
     yield from lost_rows(asked, sets, "")
     if text is not None:
@@ -97,7 +97,7 @@ def cut_rows(asked: Asked, sets: dict[str, list[Head]], text: Asked | None) -> I
 
 
 def lost_rows(asked: Asked, sets: dict[str, list[Head]], where: str) -> Iterator[Row]:
-    """Rows for one kind of sequences."""
+    """Rows on these losses for one kind of sequences."""
     whole, sequences = asked.without([]), range(len(asked.tokens))
     yield from (row(f"{measure}{where}", "whole", mean_of(whole[measure], sequences)) for measure in MEASURES)
     found = {name: asked.without(heads) for name, heads in sets.items()}

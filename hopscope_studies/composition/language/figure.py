@@ -1,4 +1,4 @@
-"""The figure of `composition_llm`: what cutting costs, overlaps with floors, best partners, diagonal scores."""
+"""The figure of `composition_llm`: cost of ablation, overlaps with controls, best partners, diagonal scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hopscope_studies.composition.language.claims import RANK, drawn
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Accuracy with heads cut, overlaps by rank, each induction head's best partner, and the diagonal."""
+    """Accuracy without heads, overlaps by rank, each induction head's best partner, and diagonal scores."""
     shown = picture(11.0, 7.4)
     cut, overlap, partners, diagonal = shown.subplots(2, 2).flatten()
     language = table[table.part == "language"]
@@ -24,7 +24,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_cut(ax: Axes, table: DataFrame) -> None:
-    """Accuracy on the second copy by how many heads are cut."""
+    """Draw the accuracy on the second copy by number of ablated heads."""
     rows = table[table.kind == "accuracy"].copy()
     rows["size"] = rows.name.str.extract(r" (\d+)(?: \d+)?$", expand=False).astype(float)
     previous = rows.name == "previous"
@@ -49,7 +49,7 @@ def draw_cut(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_overlaps(ax: Axes, table: DataFrame) -> None:
-    """Overlap by rank: chosen heads, random ones, rotations."""
+    """Draw overlaps by rank, for chosen heads, random heads and rotations."""
     for name, ink, label in (
         ("turned", GREY, "turned at random"),
         ("random", PALETTE[2], "random heads of the same layers"),
@@ -66,7 +66,7 @@ def draw_overlaps(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_partners(ax: Axes, first: DataFrame, table: DataFrame) -> None:
-    """Each induction head's best overlap with any earlier head, and which that is."""
+    """Draw each induction head's best overlap with an earlier head, and name that head."""
     rows = first[first.kind == "best"]
     earlier = " ".join(first[(first.kind == "chosen") & (first.name == "previous")].other).split()
     inks = [PALETTE[1] if head in earlier else PALETTE[4] for head in rows.other]
@@ -80,7 +80,7 @@ def draw_partners(ax: Axes, first: DataFrame, table: DataFrame) -> None:
 
 
 def draw_diagonals(ax: Axes, table: DataFrame) -> None:
-    """Diagonal scores, with both controls."""
+    """Draw diagonal scores with both controls."""
     for place, (name, ink) in enumerate((("shuffled", GREY), ("random", PALETTE[2]))):
         values = drawn(table, "diagonal", name)
         ax.plot([place] * len(values), values, "o", ms=3, color=ink)

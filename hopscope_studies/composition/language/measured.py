@@ -17,7 +17,7 @@ REPORT = "bridges.json"
 
 @dataclass(frozen=True)
 class Bridges(OfModel):
-    """Cut heads and bridges in a language model, in a hand-set one, or in an untrained one."""
+    """A report on ablated heads and bridges in a language model, in a hand-set one, or in an untrained one."""
 
     label = "bridges"
     file = REPORT
@@ -29,7 +29,7 @@ class Bridges(OfModel):
     brief: bool = setting(False, "one size of random sets, and no plain text")
 
     def report(self) -> dict[str, Any]:
-        """Rows of the table. Raises BadInput for a model that is not built like Llama."""
+        """The rows of the table. Raises BadInput for a model that is not built like Llama."""
         from hopscope.language.lens.by_hand import CODE, by_hand
         from hopscope_studies.composition.language.bridges import RANKS
         from hopscope_studies.composition.language.trial import Trial, rows_of
@@ -60,7 +60,7 @@ def toy(table: DataFrame) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToyBridges(OfTable):
-    """The toy models' numbers, read off their committed table."""
+    """The toy models' numbers, read from their committed table."""
 
     label = "toy-bridges"
     file, experiment = REPORT, "composition"

@@ -1,4 +1,4 @@
-"""One language model: its copying whole and with heads cut, and the bridges between its heads."""
+"""Measurements of one language model: its copying with and without some heads, and the bridges between its heads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DISTANCES = range(LENGTH // 2, LENGTH + LENGTH // 2)
 
 @dataclass(frozen=True)
 class Trial(Settings):
-    """How much is measured."""
+    """Settings: how much is measured."""
 
     count: int = setting(24, "sequences, a half each for choosing and judging", low=4)
     seed: int = setting(0, "of tokens and random heads", low=0)
@@ -31,7 +31,7 @@ class Trial(Settings):
 
 
 def rows_of(opened: Opened, settings: Trial, ranks: Sequence[int] = RANKS) -> Iterator[Row]:
-    """All rows; bridges at these ranks. Raises BadInput for a model that is not built like Llama."""
+    """All rows, with bridges at these ranks. Raises BadInput for a model that is not built like Llama."""
     lens = Lens(opened)
     with torch.no_grad():
         tokens = repeated_tokens(lens, settings.seed, settings.count, LENGTH)

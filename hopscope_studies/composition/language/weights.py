@@ -1,8 +1,8 @@
 """What the heads of a language model read and write, from its weights alone; and how well two heads' subspaces match.
 
-The measures are those of `bridge`. Norms' scales are multiplied into the weights that read, and rotary turns averaged
-over the distances at which copies follow each other. What remains of W_QK is the part that asks for content. A head's
-matrices have the width of a head as their rank, so their singular vectors are found from the factors.
+The measures are those of `bridge`. The scales of norms are multiplied into the weights after them, and rotary rotations
+are averaged over the distances between copies. The remaining W_QK depends on content only. The rank of a head's
+matrices is at most the width of the head, so their singular vectors are computed from the factors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hopscope.language.lens.attention import Lens
 
 
 def factors(lens: Lens, head: Head) -> dict[str, Tensor]:
-    """Queries, keys and values of a head by what they are made of, d_model d_head, and its output, d_head d_model."""
+    """A head's weights for queries, keys and values (d_model, d_head), and for its output (d_head, d_model)."""
     layer, number = head
     block = lens.layers[layer]
     attention = block.self_attn
@@ -31,7 +31,7 @@ def factors(lens: Lens, head: Head) -> dict[str, Tensor]:
 
 
 def turned(lens: Lens, layer: int, queries: Tensor, distances: Sequence[int]) -> Tensor:
-    """Queries turned relative to keys at these distances before them, averaged over the distances; d_model d_head."""
+    """Query weights rotated to the mean of keys at these distances before them; shape (d_model, d_head)."""
     cos, sin = lens.position_codes(layer, queries[None], torch.tensor([list(distances)]))  # 1 distance d_head
     half = queries.shape[1] // 2
     crossed = torch.cat([-queries[:, half:], queries[:, :half]], 1)
@@ -39,28 +39,28 @@ def turned(lens: Lens, layer: int, queries: Tensor, distances: Sequence[int]) ->
 
 
 def query_key(lens: Lens, head: Head, distances: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The two factors of W_QK, queries and keys: a score, but for its scaling, is x_query Q Kᵀ x_key."""
+    """The two factors of W_QK, for queries and keys: up to scaling, a score is x_query Q Kᵀ x_key."""
     found = factors(lens, head)
     return turned(lens, head[0], found["queries"], distances), found["keys"]
 
 
 def output_value(lens: Lens, head: Head) -> tuple[Tensor, Tensor]:
-    """The two factors of W_OV, d_model d_head: what x at a key adds to the stream is x V Oᵀ."""
+    """The two factors of W_OV, of shape (d_model, d_head): x at a key adds x V Oᵀ to the stream."""
     found = factors(lens, head)
     return found["values"], found["output"].T
 
 
 def right_directions(left: Tensor, right: Tensor, rank: int) -> Tensor:
-    """The first right singular vectors of `left @ right.T`; d_model rank."""
+    """The first right singular vectors of `left @ right.T`; shape (d_model, rank)."""
     (_, one), (basis, other) = torch.linalg.qr(left), torch.linalg.qr(right)
     return basis @ torch.linalg.svd(one @ other.T)[2][:rank].T
 
 
 def written(lens: Lens, heads: Sequence[Head], rank: int) -> Tensor:
-    """Orthonormal directions in which each head's W_OV writes most; head d_model rank."""
+    """Orthonormal directions in which each head's W_OV writes most; shape (head, d_model, rank)."""
     return torch.stack([right_directions(*output_value(lens, head), rank) for head in heads])
 
 
 def asked_of_keys(lens: Lens, heads: Sequence[Head], rank: int, distances: Sequence[int]) -> Tensor:
-    """Orthonormal directions of the stream that matter most to each head's W_QK at the key; head d_model rank."""
+    """Orthonormal directions of the stream that matter most to each head's W_QK at the key; (head, d_model, rank)."""
     return torch.stack([right_directions(*query_key(lens, head, distances), rank) for head in heads])

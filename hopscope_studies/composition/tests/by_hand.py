@@ -49,17 +49,17 @@ def by_hand(task: RepeatedSegment) -> Transformer:
 
 
 def place(register: int, n: int) -> slice:
-    """Dimensions of a register."""
+    """The dimensions of a register."""
     return slice(register * n, (register + 1) * n)
 
 
 def copy(model: Transformer, layer: int, head: int, register: int, n: int) -> None:
-    """Let a head write the tokens that it attends to into a register."""
+    """Let a head copy the attended tokens into a register."""
     heads = heads_of(model, layer)
     heads.W_QKV[2, head, place(OWN, n), :n] = torch.eye(n)
     heads.W_O[head, :n, place(register, n)] = torch.eye(n)
 
 
 def heads_of(model: Transformer, layer: int) -> AttentionLayer:
-    """A layer's heads."""
+    """The heads of a layer."""
     return model.get_submodule(f"blocks.{layer}.attn")  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Rows of the table as few as there can be, for tests of plumbing: two heads with a bridge, and copying needs them."""
+"""A minimal table for quick tests: two heads share a bridge, and copying needs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def row(kind: str, name: str, value: float, by: float | None = 0.01, **more: Any
 
 
 def bridges(pairs: float = 0.6, random: float = 0.2, place: float = 0.9, diagonal: float = 1.0) -> list[Row]:
-    """Overlaps and diagonal scores, of chosen heads, of random ones, and of what means nothing."""
+    """Rows on overlaps and diagonal scores of the chosen heads, of random heads, and of random directions."""
     later, earlier = PAIR
     rows = [
         row("asks", "sequences", 24, None),
@@ -42,7 +42,7 @@ def bridges(pairs: float = 0.6, random: float = 0.2, place: float = 0.9, diagona
 
 
 def cut(lost: float = 0.53, random: float = 0.05, text: float = 0.1) -> list[Row]:
-    """What cutting costs, in accuracy and in nats ten times as much."""
+    """Rows on the cost of ablation: a loss of accuracy, and ten times as much in nats."""
     rows = [row("main", "induction", MAIN, None, other=PAIR[0])]
     for measure, times, whole in (("accuracy", 1.0, 0.55), ("log_p", 10.0, -3.0)):
         rows.append(row(measure, "whole", whole))

@@ -1,4 +1,4 @@
-"""Composition: weights made by hand, matrices with known scores, and both sides of every claim."""
+"""Tests of `composition`: hand-set weights, matrices with known scores, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_weights_by_hand_are_a_shift_and_an_induction_head(control):
 
 
 def test_the_diagonal_score_of_weights_by_hand_is_the_closed_form(control):
-    """W_QK W_OV is β on V of the d diagonal entries and 0 elsewhere, d = 4 V."""
+    """W_QK W_OV has the value β on V of its d = 4 V diagonal entries, and 0 elsewhere."""
     model, task = control
     n, d = task.d_vocab, 4 * task.d_vocab
     share = n / d / d
@@ -74,7 +74,7 @@ def test_an_untrained_model_errs_as_often_as_a_guess():
 
 
 def test_scores_of_matrices_by_hand():
-    """Diagonal of ones in n × n: mean 1/n, standard deviation √(1/n − 1/n²)."""
+    """The identity of size n has entries of mean 1/n and standard deviation √(1/n − 1/n²)."""
     n = 5
     assert bridge.diagonal_score(torch.eye(n)) == pytest.approx((1 - 1 / n) / math.sqrt(1 / n - 1 / n**2), rel=1e-5)
     assert bridge.diagonal_score(torch.ones(n, n)) == 0
@@ -94,7 +94,7 @@ def test_subspaces_match_wholly_not_at_all_and_by_chance():
 
 
 def test_scores_of_a_head_are_query_w_qk_key():
-    """Against the model's own forward: positions none, so a score is x W_QK x, up to √d_head."""
+    """Without a position code the model's own scores are x W_QK x, up to the factor √d_head."""
     task = RepeatedSegment(length=16, shortest=4, longest=5)
     shape = Architecture(n_layers=1, d_model=8, mlp=False, positions="none", layer_norm=False)
     model = shape.build(task, generator(0, "init"))
@@ -156,7 +156,7 @@ def projection(seed: int, without: tuple[float, float], only: tuple[float, float
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     flat = {"ood_error": [0.5, 0.5, 0.98]} if bad else {}
     late = {name: [GOOD[name][0], GOOD[name][0], GOOD[name][2]] for name in ("shift", "induction", "diagonal")}
     early = {"ood_error": [0.98, 0.02, 0.02], **late, "shuffled": [9.0] * 3, "match": [0.3] * 3} if bad else {}

@@ -1,4 +1,4 @@
-"""Bridges and cuts in language models: against the model's own scores, the toy's measures, a model by hand, toys."""
+"""Tests of `composition_llm`: bridges and ablation against the model's own scores, the toy study, a hand-set model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lens() -> Lens:
 
 
 def test_query_key_gives_the_models_own_scores(lens):
-    """Of streams of unit size, so that the norm is its scale alone; the key three places before the query."""
+    """The stream has unit size, so the norm only applies its scale; the key is three positions before the query."""
     stream = torch.randn(1, 6, 24, generator=torch.Generator().manual_seed(1))
     stream = stream / stream.square().mean(-1, keepdim=True).sqrt()
     for head in ((0, 1), (2, 3)):
@@ -68,7 +68,7 @@ def test_distances_are_averaged(lens):
 
 
 def test_directions_overlaps_and_diagonals_are_those_of_the_toy_study(lens):
-    """From factors, against singular vectors of whole matrices."""
+    """Results from factors equal those from singular vectors of the full matrices."""
     pairs = Pairs(lens, 3, [5, 6])
     (queries, keys), (values, output) = query_key(lens, (2, 1), [5, 6]), output_value(lens, (0, 3))
     induction, previous = queries @ keys.T, values @ output.T
@@ -107,7 +107,7 @@ def test_intervals_draw_heads_of_both_kinds():
 
 
 def test_cut_heads_write_nothing(lens):
-    """Against a copy of the model whose weights behind those heads are zero, and by hand for what counts."""
+    """Equal to a copy of the model whose output weights for these heads are zero; the scored positions are checked."""
     tokens = torch.randint(3, 90, (2, 25), generator=torch.Generator().manual_seed(0))
     asked = repeats(lens, tokens)
     assert asked.first == 1 + 12 + 10
@@ -209,7 +209,7 @@ def table(
     idle: list[dict[str, Any]] | None = None,
     toys: list[dict[str, Any]] = TOY,
 ) -> DataFrame:
-    """Two seeds, controls and toys, as they come back from table.csv."""
+    """Rows of two seeds, controls and toy models, as read from table.csv."""
     found = []
     for run, seed, part, some in (
         ("a", 0, "language", rows),

@@ -1,4 +1,4 @@
-"""Repeated segments: what is pasted where, Bayes' rule against counting by hand, roles, other kinds of sequences."""
+"""Tests of repeated segments: what is pasted where, Bayes' rule against enumeration, roles, other distributions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_second_copy_repeats_the_first(task):
 
 
 def test_every_placement_is_as_likely():
-    """Two copies of two tokens in six: first and second start at two of two places."""
+    """For two copies of a two-token segment, all pairs of start positions are equally frequent."""
     starts = Counter(map(tuple, TINY.sample(2000, 0).draw["starts"].tolist()))
     assert starts == {(0, 3): 2000}  # room of 6 − 4 = 2 has one pair of different places
     wider = TINY.but(length=8)
@@ -38,7 +38,7 @@ def test_every_placement_is_as_likely():
 
 
 def by_enumeration(task: RepeatedSegment, prefix: list[int], asked: bool) -> dict[int, float]:
-    """P(next | prefix) by listing every sequence there can be, with its probability."""
+    """P(next | prefix) by enumeration of all sequences with their probabilities."""
     p = task.probabilities.tolist()
     weights: Counter[int] = Counter()
     for first, second, n in task.placements.tolist():

@@ -43,7 +43,7 @@ CHECKED = (0.2, 0.4, 0.6, 0.8)  # β_enc at which the simulation is held to the 
 
 
 def runs(scale: str) -> Iterator[Config | Simulations]:
-    """The simulations; models of one head a layer and of four."""
+    """The simulations, and models with one head and with four heads per layer."""
     yield SIMULATED[scale]
     for n_heads, n_seeds in zip((1, 4), SEEDS[scale], strict=True):
         yield from (cell(n_heads, seed, scale) for seed in range(n_seeds))
@@ -52,11 +52,11 @@ def runs(scale: str) -> Iterator[Config | Simulations]:
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
     """Rows with run, version, seed and kind.
 
-    `head`, of the first and the last step: heads (a layer), layer, head, step, lag_-8 … lag_8 (mean attention), the
-    CMR distance, the fitted encoding, recall and studied, near and like_recall (`fit.Fit`). `answer`, of every step:
+    `head`, of the first and the last step: heads (a layer), layer, head, step, lag_-8 … lag_8 (mean attention), the CMR
+    distance, the fitted encoding, recall and studied, near and like_recall (`fit.Fit`). `answer`, of every step:
     contiguity, asymmetry and forward, the greatest attention at lag +1. `silenced`, of the last step: the same without
-    all copying heads of the last layer, or without one of several. `chance`: shares of random curves. `simulation`:
-    the greatest distance of a simulated CRP from the closed form.
+    all copying heads of the last layer, or without one of several. `chance`: shares of random curves that fit a recall
+    model. `simulation`: the greatest distance of a simulated CRP from the closed form.
     """
     simulated = next(one for one in finished if isinstance(one, Finished))
     curves = {Memory(*row["memory"]): row["curve"] for row in read_json(simulated.path / "curves.json")}
@@ -72,7 +72,7 @@ def table(finished: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def simulation_rows(fitter: Fitter, scale: str) -> Iterator[dict[str, Any]]:
-    """Shares of random curves, and the distance of simulations from the closed form."""
+    """The shares of random curves that fit, and the distance of simulations from the closed form."""
     yield {"kind": "chance", **fitter.chance(RANDOM_CURVES[scale])}
     work = SIMULATED[scale]
     for encoding in CHECKED:
@@ -83,7 +83,7 @@ def simulation_rows(fitter: Fitter, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def model_rows(run: Run, fitter: Fitter, scale: str) -> Iterator[dict[str, Any]]:
-    """A model over training."""
+    """Rows on a model over training."""
     length, random = run.config.task.n_positions // 2, generator(0, "lists")
     d_vocab = run.config.task.d_vocab
     assert d_vocab is not None
@@ -99,20 +99,20 @@ def model_rows(run: Run, fitter: Fitter, scale: str) -> Iterator[dict[str, Any]]
 
 
 def opened(run: Run, step: int, shown: Lists) -> tuple[Transformer, dict[tuple[int, int], dict[int, float]]]:
-    """A model as it was after so many steps, with its heads' lag curves."""
+    """A model after this many steps, and its heads' lag curves."""
     model = run.at(step)
     assert isinstance(model, Transformer)
     return model, heads_by_lag(model, shown)
 
 
 def said(model: Transformer, shown: Lists, replace: Replacements | None = None) -> dict[str, float]:
-    """Contiguity and asymmetry of the answers."""
+    """Contiguity and asymmetry of a model's answers."""
     curve = answers(model, shown, replace)
     return {"contiguity": contiguity(curve), "asymmetry": asymmetry(curve)}
 
 
 def head_rows(curves: dict[tuple[int, int], dict[int, float]], fitter: Fitter, step: int) -> Iterator[dict[str, Any]]:
-    """Every head's curve and its fit."""
+    """Rows on every head's lag curve and its fit."""
     for (layer, head), curve in curves.items():
         values = [curve[lag] for lag in range(-LAGS, LAGS + 1)]
         found = fitter.fit(numpy.nan_to_num(values))
@@ -134,7 +134,7 @@ def head_rows(curves: dict[tuple[int, int], dict[int, float]], fitter: Fitter, s
 def silenced_rows(
     model: Transformer, curves: dict[tuple[int, int], dict[int, float]], shown: Lists, step: int
 ) -> Iterator[dict[str, Any]]:
-    """Answers with all copying heads of the last layer silenced, and, where there are several, with each in turn."""
+    """Rows on answers with all copying heads of the last layer silenced and, if there are several, each alone."""
     last = model.architecture.n_layers - 1
     copying = [head for head in range(model.architecture.n_heads) if curves[last, head][1] > COPIES]
     about = {"kind": "silenced", "step": step, "layer": last}

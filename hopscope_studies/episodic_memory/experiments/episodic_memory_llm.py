@@ -1,10 +1,10 @@
 """Do the heads of a real language model recall? CMR distances with their floor, and answers on lists.
 
 After Ji-An et al. (2024, arXiv:2405.14992; code corxyz/icl-cmr) and Mistry et al. (2025, arXiv:2502.06902; abstract
-alone). All 270 heads of SmolLM2-135M are compared with models of human recall on random tokens that come twice, beside
-their own curves with lags shuffled and curves from unrelated places. Lists in another order show which answers need
-which heads. A hand-set model has one head that recalls, an untrained one has none. Beside these stands the committed
-table of the toy models.
+alone). All 270 heads of SmolLM2-135M are compared with models of human recall on repeated random tokens. Controls are
+their own curves with shuffled lags, and curves from unrelated positions. Lists that are shown again in another order
+show which answers need which heads. A hand-set model has one head that is like recall, an untrained model has none. The
+committed table of the toy models is compared too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MODELS = {"quick": ("made_up",), "cpu": ("smollm2",), "paper": ("smollm2", "gemm
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What SmolLM2 recalls; at `paper` Gemma, too."""
+    """The work on SmolLM2; at `paper` also on Gemma."""
     yield from recalled(MODELS[scale], scale)
 
 
 def recalled(models: tuple[str, ...], scale: str) -> Iterator[Work]:
-    """Language models over seeds, the two controls, and the toys."""
+    """The work on language models with several seeds, the two controls, and the toy models."""
     quick, count = scale == "quick", COUNT[scale]
     for model in models:
         yield from (Recall(model, count=count, seed=seed) for seed in range(SEEDS[scale]))
@@ -44,7 +44,7 @@ def recalled(models: tuple[str, ...], scale: str) -> Iterator[Work]:
 def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
-    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` says what a run is for:
-    language, untrained, by hand, toy. `step` is a lag, a draw, or the number of heads behind a share.
+    Columns: run, version, seed, model, part, kind, name, other, step, value, low, high. `part` is the purpose of the
+    run: language, untrained, by hand, toy. `step` is a lag, a draw, or the number of heads that a share is taken over.
     """
     return table_of(runs, digits=6)

@@ -19,5 +19,5 @@ SECONDS = {"quick": 3, "cpu": 500, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What Gemma recalls."""
+    """The work on Gemma."""
     yield from recalled(("made_up" if scale == "quick" else "gemma3-270m",), scale)

@@ -1,1 +1,1 @@
-"""The same questions asked of a language model: its heads beside models of recall, and its answers on lists."""
+"""The same questions for a language model: its heads next to recall models, and its answers on lists."""

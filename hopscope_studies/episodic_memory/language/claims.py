@@ -1,4 +1,4 @@
-"""The claims of `episodic_memory_llm`; each is judged on sequences by which nothing was chosen."""
+"""The claims of `episodic_memory_llm`, judged on sequences that were not used to choose anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROL = "control (ours)"
 
 
 def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:
-    """A column of a kind's rows of the heads with the highest matching scores; by run."""
+    """A column of a kind's rows for the heads with the highest matching scores, by run."""
     found = []
     for run, rows in table.groupby("run"):
         heads = " ".join(rows[(rows.kind == "chosen") & (rows.name == "matching")].other).split()
@@ -29,7 +29,7 @@ def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Heads near models of recall, their curves, answers, controls."""
+    """Claims about heads near recall models, their curves, answers, and controls."""
     language, toys = table[table.part == "language"], table[table.part == "toy"]
     yield from about_distances(language)
     yield from about_ranks(language)
@@ -40,24 +40,24 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_distances(table: DataFrame) -> Iterator[Claim]:
-    """How many heads are near a model of recall, and how many would be by chance."""
+    """Claims about how many heads are near a recall model, and how many would be by chance."""
     like = of_chosen(table, "like recall")
     yield Evidence(table, CMR, source="paper").claim(
         "induction_heads_recall",
-        "The eight heads with the highest matching scores on one half of the sequences are CMR-like on the other, and "
-        "prefer lag +1 (the paper reports this of induction heads).",
+        "The eight heads with the highest induction scores on one half of the sequences attend by lag on the other "
+        "half like the CMR model of human recall, and prefer lag +1 (the paper reports this of induction heads).",
         of_chosen(table, "distance", "high"),
         "upper end of the CMR distance",
         below=NEAR,
         also=[bound("heads that are like recall", like, of="share of", at_least=1)],
     )
     for id, control, words in (
-        ("more_than_shuffled", "shuffled", "curves of the same heads with lags shuffled"),
-        ("more_than_from_unrelated_places", "unrelated", "curves of the same heads counted from unrelated places"),
+        ("more_than_shuffled", "shuffled", "would do so with their lags shuffled"),
+        ("more_than_from_unrelated_places", "unrelated", "would do so with lags counted from unrelated places"),
     ):
         yield Evidence(table, "control").claim(
             id,
-            f"More heads of the model are like recall than {words} (by the lower end of the 95 % interval).",
+            f"More heads attend by lag like the CMR model of human recall (by our stricter criterion) than {words}.",
             of(table, "share like recall: all heads", f"beyond {control}", "low"),
             "lower end of the difference of shares",
             above=0,
@@ -65,8 +65,8 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
     quiet = "share near: heads that do not copy"
     yield Evidence(table, CMR).claim(
         "others_are_at_the_floor",
-        f"Heads that do not copy (attention at lag +1 below {COPIES:g}) are CMR-like no more often than their curves "
-        "with lags shuffled.",
+        f"Heads that do not copy (attention at lag +1 below {COPIES:g}) attend by lag like the CMR model of human "
+        "recall no more often than they would with their lags shuffled (by the paper's criterion).",
         of(table, quiet, "beyond shuffled", "low"),
         "lower end of the difference of shares",
         at_most=0,
@@ -74,14 +74,14 @@ def about_distances(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
-    """Nearness to recall against matching scores on other sequences."""
+    """Claims about nearness to recall and matching scores on other sequences."""
     evidence = Evidence(table, CMR)
     shuffled = of(table, "ranks", "shuffled").groupby(level=0).max()
     low = of(table, "ranks", "matching", "low")
     yield evidence.claim(
         "ranks_with_matching",
-        "The higher a head's matching score, the nearer it is to recall: the rank correlation is higher than with "
-        "lags shuffled.",
+        "The higher a head's induction score, the nearer its attention by lag is to the CMR model of human recall: the "
+        "rank correlation is above 0 and above that with lags shuffled.",
         low,
         "lower end of the rank correlation",
         above=0,
@@ -89,14 +89,16 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
     )
     yield evidence.claim(
         "ranks_among_others",
-        f"Even among heads with a matching score below {COPIES:g}, those with higher scores are nearer to recall.",
+        f"Even among heads with an induction score below {COPIES:g}, the attention by lag of those with higher scores "
+        "is nearer to the CMR model of human recall.",
         of(table, "ranks", "matching: heads that do not copy", "low"),
         "lower end of the rank correlation",
         above=0,
     )
     yield evidence.claim(
         "ranks_again",
-        "CMR distances rank heads alike on both halves of the sequences.",
+        "Distances from the CMR model of human recall put the heads in much the same order on both halves of the "
+        "sequences (rank correlation).",
         of(table, "ranks", "both halves", "low"),
         "lower end of the rank correlation",
         above=RELIABLE,
@@ -104,18 +106,19 @@ def about_ranks(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """The curves of the eight heads with the highest matching scores."""
+    """Claims about the curves of the eight heads with the highest matching scores."""
     yield Evidence(table, CMR, source="paper").claim(
         "they_lean_forward",
-        "Each of the eight heads with the highest matching scores attends to lag +1 more than to −1.",
+        "Each of the eight heads with the highest induction scores attends more to lag +1, the token after the earlier "
+        "occurrence, than to lag −1.",
         of_chosen(table, "asymmetry", "low"),
         "lower end of the difference",
         above=0,
     )
     yield Evidence(table, CMR).claim(
         "drift_fits_better_than_chaining",
-        "At least half of the eight heads with the highest matching scores are nearer to a model of recall than to "
-        "pure chaining, attention at lag +1 alone (paper: language models' heads have intermediate β_enc).",
+        "At least half of the eight heads with the highest induction scores are fitted better by a model of recall "
+        "with a gradually drifting context than by attention at lag +1 alone (paper: so are heads of language models).",
         of_chosen(table, "drift", "low") > 0,
         "heads whose lower end is above 0",
         of="share of",
@@ -123,7 +126,8 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(table, CMR).claim(
         "attention_falls_off",
-        "At least half of the eight heads with the highest matching scores attend more to lag +2 than to lags 4 to 8.",
+        "At least half of the eight heads with the highest induction scores attend more to lag +2, two tokens after "
+        "the earlier occurrence, than to lags 4 to 8.",
         of_chosen(table, "falling off", "low") > 0,
         "heads whose lower end is above 0",
         of="share of",
@@ -132,8 +136,8 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
     far, near = of_chosen(table, "distance").median(), of(toys, "distance")
     yield Evidence(pandas.concat([table, toys]), "beside the toy models").claim(
         "nearer_in_the_toy",
-        "Copying heads of the toy models are nearer to recall than the language model's eight heads with the "
-        "highest matching scores.",
+        "The attention by lag of the toy models' copying heads is nearer to the CMR model of human recall than that of "
+        "the language model's eight heads with the highest induction scores.",
         near.median() - far,
         "difference of the medians",
         below=0,
@@ -141,18 +145,18 @@ def about_curves(table: DataFrame, toys: DataFrame) -> Iterator[Claim]:
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
-    """Answers on a list that is shown again in another order."""
+    """Claims about answers on a list that is shown again in another order."""
     yield Evidence(table, EMERGENCE).claim(
         "answers_are_contiguous",
-        "After a token of the list, answers mostly go to what followed it (contiguity: recall at lag +1 over the mean "
-        "at lags 2 to 5).",
+        "After a token of a list shown before, the model mostly answers with the token that followed it (contiguity: "
+        "probability of recall at lag +1 over the mean at lags 2 to 5).",
         of(table, "contiguity", "whole", "low"),
         "lower end of contiguity",
         above=CONTIGUOUS,
     )
     yield Evidence(table, EMERGENCE).claim(
         "answers_lean_forward",
-        "Answers go forward in the list rather than back.",
+        "After a token of a list shown before, the model recalls the next token rather than the previous one.",
         of(table, "asymmetry", "whole", "low"),
         "lower end of asymmetry",
         above=0,
@@ -160,16 +164,18 @@ def about_answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
-    """Which heads contiguity needs."""
+    """Claims about which heads contiguity needs."""
     evidence = Evidence(table, EMERGENCE)
     for id, control, name, words in (
-        ("contiguity_needs_the_heads", "random", "matching", "Without the eight heads of the highest matching "
-         "scores, less contiguity is left than without the worst of ten random sets of eight."),
-        ("more_than_the_same_layers", "same layers", "matching", "Without the eight heads of the highest matching "
-         "scores, less contiguity is left than without the worst of ten sets of eight heads of the same layers."),
-        ("contiguity_needs_heads_like_recall", "random", "recall", "Without the eight heads nearest to a model of "
-         "recall, less contiguity is left than without the worst of ten random sets (paper: this holds for the "
-         "score of in-context learning)."),
+        ("contiguity_needs_the_heads", "random", "matching", "Ablating the eight heads with the highest induction "
+         "scores leaves less of the tendency to recall lists in order (contiguity) than ablating any of ten random "
+         "sets."),
+        ("more_than_the_same_layers", "same layers", "matching", "Ablating the eight heads with the highest induction "
+         "scores leaves less of the tendency to recall lists in order (contiguity) than ablating any of ten sets of "
+         "eight heads of the same layers."),
+        ("contiguity_needs_heads_like_recall", "random", "recall", "Ablating the eight heads whose attention by lag is "
+         "nearest to the CMR model of human recall leaves less of the tendency to recall lists in order (contiguity) "
+         "than ablating any of ten random sets (paper: so it is for the in-context learning score)."),
     ):  # fmt: skip
         yield evidence.claim(
             id,
@@ -180,8 +186,8 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
         )
     yield Evidence(table, EMERGENCE, source="the toy study").claim(
         "as_gone_as_in_the_toy",
-        "Without the eight heads of the highest matching scores contiguity is gone, as in the toy models without their "
-        "copying heads.",
+        "With the eight heads of the highest induction scores ablated, the model no longer recalls a list in order, as "
+        "is so for toy models without their copying heads.",
         of(table, "left: contiguity", "matching", "high"),
         "upper end of the share left",
         at_most=GONE,
@@ -189,20 +195,20 @@ def about_silencing(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
-    """Random curves, the hand-set model, and untrained models."""
+    """Control claims: random curves, the hand-set model, and untrained models."""
     language, hand, idle = (table[table.part == part] for part in ("language", "by hand", "untrained"))
     shares = pandas.concat([of(language, "chance", name) for name in ("even near", "exponential near")])
     yield Evidence(language, "control").claim(
         "random_curves_are_near",
-        "Control: a few per cent of random curves are CMR-like by the paper's criterion.",
+        "Control: by the paper's criterion, a few per cent of random curves resemble the CMR model of human recall.",
         shares,
         "share of random curves",
         within=between(0.01, 0.1),
     )
     yield Evidence(hand, CONTROL).claim(
         "by_hand",
-        "Control: in a hand-set model the copying head has CMR distance 0 and is like recall, and without it all items "
-        "are recalled equally often.",
+        "Control: in a model with hand-set weights the copying head attends by lag exactly like the CMR model of human "
+        "recall, and without this head all items are recalled equally often.",
         of_chosen(hand, "distance", "high"),
         "upper end of the CMR distance",
         below=0.02,
@@ -213,7 +219,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     )
     yield Evidence(idle, CONTROL).claim(
         "untrained_heads_do_not",
-        "Control: at initial weights hardly any head is like recall (by the upper end of the 95 % interval).",
+        "Control: at initial weights hardly any head attends like the CMR model of recall (by our stricter criterion).",
         of(idle, "share like recall: all heads", "heads", "high"),
         "upper end of the share of heads",
         below=RARE,
@@ -221,7 +227,7 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
     yield from above_untrained(language, idle)
     yield Evidence(idle, CONTROL).claim(
         "untrained_is_flat",
-        "Control: at initial weights recall is even.",
+        "Control: at initial weights the model recalls a list's tokens equally often at all lags.",
         of(idle, "contiguity", "whole"),
         "contiguity",
         within=between(0.8, 1.25),
@@ -229,16 +235,17 @@ def about_controls(table: DataFrame) -> Iterator[Claim]:
 
 
 def above_untrained(language: DataFrame, idle: DataFrame) -> Iterator[Claim]:
-    """Whether more heads are like recall than at initial weights, by the paper's criterion and by ours."""
+    """Claims that more heads are like recall than in untrained models, by the paper's criterion and by ours."""
     for id, which, words in (
-        ("more_near_than_untrained", "near", "CMR-like by the paper's criterion"),
-        ("more_like_recall_than_untrained", "like recall", "like recall"),
+        ("more_near_than_untrained", "near", "by the paper's criterion"),
+        ("more_like_recall_than_untrained", "like recall", "by our stricter criterion"),
     ):
         kind = f"share {which}: all heads"
         shares, floor = of(language, kind, "heads", "low"), of(idle, kind, "heads", "high").max()
         yield Evidence(language, CONTROL).claim(
             id,
-            f"More heads are {words} than at initial weights (the 95 % intervals do not overlap).",
+            f"More heads attend by lag like the CMR model of human recall ({words}) than at initial weights (the 95 % "
+            "intervals do not overlap).",
             shares - floor,
             "difference of the ends",
             above=0,

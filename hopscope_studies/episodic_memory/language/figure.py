@@ -1,4 +1,4 @@
-"""The figure of `episodic_memory_llm`: lag curves, distances by matching score, shares with floors, what is needed."""
+"""The figure of `episodic_memory_llm`: lag curves, distances by matching score, shares, and silenced heads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hopscope_studies.episodic_memory.fit import NEAR
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """The highest heads' curves, every head's distance, shares near recall, contiguity without heads."""
+    """Curves of the highest heads, every head's distance, shares near recall, contiguity without heads."""
     shown = picture(11.0, 7.4)
     curves, distances, shares, silenced = shown.subplots(2, 2).flatten()
     language = table[table.part == "language"]
@@ -25,7 +25,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw_curves(ax: Axes, rows: DataFrame) -> None:
-    """Attention by lag, with 95 % intervals."""
+    """Draw attention by lag, with 95 % intervals."""
     for number, (name, part) in enumerate(rows[rows.kind == "lag"].groupby("name", sort=False)):
         ax.plot(part.step, part.value, lw=1.1, color=colour(number), label=str(name))
         ax.fill_between(part.step, part.low, part.high, color=colour(number), alpha=0.2, lw=0)
@@ -35,7 +35,7 @@ def draw_curves(ax: Axes, rows: DataFrame) -> None:
 
 
 def draw_distances(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
-    """Every head's matching score and distance; the toys' copying heads at the right."""
+    """Draw every head's distance over its matching score; the toy models' copying heads are at the right."""
     kinds = ("matching", "distance", "like recall")
     both = rows[rows.kind.isin(kinds)].pivot(index="name", columns="kind", values="value")
     for like, ink, label in ((0.0, GREY, "other heads"), (1.0, PALETTE[0], "like recall")):
@@ -50,7 +50,7 @@ def draw_distances(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
 
 
 def draw_shares(ax: Axes, table: DataFrame) -> None:
-    """Shares of heads that are like recall, with both controls."""
+    """Draw the shares of heads that are like recall, with both controls."""
     labels: list[str] = []
     for part, among in (
         ("language", "all heads"), ("language", "heads that do not copy"), ("untrained", "all heads"),
@@ -66,7 +66,7 @@ def draw_shares(ax: Axes, table: DataFrame) -> None:
 
 
 def draw_silenced(ax: Axes, rows: DataFrame) -> None:
-    """CRP at lag +1 of the answers, whole and without heads."""
+    """Draw the answers' CRP at lag +1, with and without heads."""
     found = rows[rows.kind == "following"]
     groups = (
         ("whole", found.name == "whole"),

@@ -2,7 +2,7 @@
 
 After Ji-An et al. (2024, arXiv:2405.14992). Attention of the second copy of random tokens to the first is measured by
 lag, sequence by sequence. The first half of the sequences chooses heads and models of recall, the other half judges
-them. A fit has two controls: each head's own curve with its lags shuffled, and attention by lag from unrelated places.
+them. A fit has two controls: each head's own curve with shuffled lags, and attention by lag from unrelated positions.
 Intervals are 95 %, over sequences or over heads.
 """
 
@@ -39,7 +39,7 @@ ZERO = LAGS.index(0)
 
 @functools.cache
 def fitter_of(simulations: Simulations) -> Fitter:
-    """All models of recall, simulated once in a process."""
+    """The fitter of all recall models, which are simulated once per process."""
     return Fitter(dict(simulations.curves()))
 
 
@@ -48,9 +48,9 @@ class Curves:
     """Mean attention by lag, −8 to 8, of every sequence.
 
     Attributes:
-        own: from the token's earlier place; sequence layer head lag.
-        unrelated: from another token's earlier place; sequence layer head lag.
-        previous: to the token before; layer head.
+        own: lags count from the token's earlier position; shape (sequence, layer, head, lag).
+        unrelated: lags count from another token's earlier position; shape (sequence, layer, head, lag).
+        previous: attention to the previous token; shape (layer, head).
     """
 
     own: Tensor
@@ -59,22 +59,22 @@ class Curves:
 
     @property
     def judged(self) -> Tensor:
-        """Of the second half; sequence layer head lag."""
+        """The curves of the second half, which judges; shape (sequence, layer, head, lag)."""
         return self.own[len(self.own) // 2 :]
 
     @property
     def choosing(self) -> Tensor:
-        """Mean of the first half; layer head lag."""
+        """The mean curve of the first half, which chooses; shape (layer, head, lag)."""
         return self.own[: len(self.own) // 2].mean(0)
 
     @property
     def matching(self) -> Tensor:
-        """Attention at lag +1, by which heads are chosen; layer head."""
+        """Attention at lag +1 in the choosing half, by which heads are chosen; shape (layer, head)."""
         return self.choosing[..., ZERO + 1]
 
 
 class Both(Edit):
-    """Lag curves from the right places, and from unrelated ones."""
+    """Records lag curves from the right positions and from unrelated ones."""
 
     def __init__(self, order: Tensor):
         self.own, self.unrelated = LagCurves(), LagCurves(order=order)
@@ -84,7 +84,7 @@ class Both(Edit):
 
 
 def curves_of(lens: Lens, count: int, seed: int) -> Curves:
-    """The curves of `count` sequences, each with its own order of unrelated places."""
+    """The curves of `count` sequences, each with its own order of unrelated positions."""
     seen = []
     for at, tokens in enumerate(repeated_tokens(lens, seed, count)):
         both = Both(torch.randperm(LENGTH, generator=generator(seed, "places", at)))
@@ -98,13 +98,13 @@ def curves_of(lens: Lens, count: int, seed: int) -> Curves:
 
 @dataclass(frozen=True)
 class Fits:
-    """The nearest models of recall of every head.
+    """The nearest recall models of every head.
 
     Attributes:
-        judged: for the judged half's mean curve; by head.
-        choosing: for the other half's.
-        shuffled: for the judged curve with its lags shuffled, several times; by head.
-        unrelated: for the curve from unrelated places.
+        judged: by head, the fit of the judging half's mean curve.
+        choosing: by head, the fit of the choosing half's mean curve.
+        shuffled: by head, fits of the judging half's curve with shuffled lags.
+        unrelated: by head, the fit of the curve from unrelated positions.
     """
 
     judged: dict[Head, Fit]
@@ -128,7 +128,7 @@ class Fits:
         return cls(judged, choosing, shuffled, unrelated)
 
     def near(self, which: str) -> Tensor:
-        """By head, whether a criterion holds for its curve, the share of shuffled ones, and for the unrelated one."""
+        """For each head, whether a criterion holds for its curve, for what share of shuffled ones, for the other."""
         return torch.tensor(
             [
                 [
@@ -147,7 +147,7 @@ def capped(distances: Any) -> Any:
 
 
 def head_rows(curves: Curves, fits: Fits, fitter: Fitter) -> Iterator[Row]:
-    """Every head's scores and fit; the distance with its interval over sequences."""
+    """Rows on every head's scores and fit; the distance has an interval over sequences."""
     judged = curves.judged
     picks = torch.randint(len(judged), (DRAWS, len(judged)), generator=generator(0, "sequences"))
     drawn = torch.stack([judged[pick].mean(0) for pick in picks]).numpy()  # draw layer head lag
@@ -164,7 +164,7 @@ def head_rows(curves: Curves, fits: Fits, fitter: Fitter) -> Iterator[Row]:
 
 
 def share_rows(curves: Curves, fits: Fits, fitter: Fitter) -> Iterator[Row]:
-    """How many heads are near a model of recall, of all and of those that do not copy, beside both controls."""
+    """Rows on the shares of heads near a recall model, among all and among those that do not copy, with controls."""
     quiet = (curves.judged.mean(0)[..., ZERO + 1] < COPIES).flatten()
     for which in ("near", "like_recall"):
         found, kind = fits.near(which), which.replace("_", " ")
@@ -178,7 +178,7 @@ def share_rows(curves: Curves, fits: Fits, fitter: Fitter) -> Iterator[Row]:
 
 
 def rank_rows(curves: Curves, fits: Fits) -> Iterator[Row]:
-    """Matching scores of one half against nearness to recall in the other; of shuffled curves; and of both halves."""
+    """Rows on rank correlations: matching in one half and nearness in the other; shuffled; both halves' nearness."""
     near = -torch.tensor([capped(fit.distance) for fit in fits.judged.values()])
     again = -torch.tensor([capped(fit.distance) for fit in fits.choosing.values()])
     matching = curves.matching.flatten()
@@ -192,14 +192,14 @@ def rank_rows(curves: Curves, fits: Fits) -> Iterator[Row]:
 
 
 def chosen_heads(curves: Curves, fits: Fits) -> dict[str, list[Head]]:
-    """The heads of the highest matching scores, and the heads like recall nearest to it; by the choosing half."""
+    """The heads with the highest matching scores, and the heads nearest to recall, both by the choosing half."""
     size = min(CHOSEN, curves.matching.numel() // 4)
     like = sorted((fit.distance, head) for head, fit in fits.choosing.items() if fit.like_recall)
     return {"matching": top_heads(curves.matching, size), "recall": [head for _, head in like[:size]]}
 
 
 def curve_rows(curves: Curves, fits: Fits, fitter: Fitter, chosen: dict[str, list[Head]]) -> Iterator[Row]:
-    """Curves of the heads with the highest matching scores: asymmetry, falling off, and drift against chaining."""
+    """Rows on the curves of the heads with the highest matching scores: asymmetry, decay, drift against chaining."""
     sequences = range(len(curves.judged))
     for which, heads in chosen.items():
         yield row("chosen", which, len(heads), other=" ".join(map(short, heads)))
@@ -214,7 +214,7 @@ def curve_rows(curves: Curves, fits: Fits, fitter: Fitter, chosen: dict[str, lis
 
 
 def nearer(own: Tensor, fitter: Fitter, memory: Memory) -> Number:
-    """How much nearer a head is to a model of recall that other sequences chose than to pure chaining."""
+    """How much nearer a head is to the recall model that other sequences chose than to pure chaining."""
     at = [fitter.memories.index(one) for one in (CHAINING, memory)]
 
     def gain(means: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Answers of a language model on a list that is shown again in another order, whole and without some of its heads.
+"""Answers of a language model on a list that is shown again in another order, with and without some heads.
 
 After Mistry et al. (2025, arXiv:2502.06902; abstract alone, methods: our reading, as in `response`). Every list has the
-same weight, and intervals draw lists anew. A head is silenced by setting its output to 0.
+same weight; intervals are from a bootstrap over lists. A head is silenced by setting its output to 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAGS = [lag for lag in range(-GREATEST, GREATEST + 1) if lag]
 
 
 def following(curve: dict[int, float]) -> float:
-    """CRP at +1; 1 if recall is even, 16 if every answer is at lag +1."""
+    """The CRP at lag +1: 1 if recall is even, 16 if every answer is at lag +1."""
     return curve[1]
 
 
@@ -42,8 +42,8 @@ class Answers:
 
     Args:
         lens: the model.
-        count: lists.
-        seed: of tokens and orders.
+        count: number of lists.
+        seed: the seed of tokens and orders.
     """
 
     def __init__(self, lens: Lens, count: int, seed: int):
@@ -53,7 +53,7 @@ class Answers:
         self.streams = lens.streams(torch.cat([tokens[:, :1], self.shown.inputs], 1))[0]
 
     def by_lag(self, without: Sequence[Head] = ()) -> Tensor:
-        """Probability by lag, −8 … −1 and 1 … 8, as a share of its mean; list lag."""
+        """Probability by lag, −8 … −1 and 1 … 8, relative to its mean over lags; shape (list, lag)."""
         edit = Ablate(without)
         logits = self.lens.run(self.streams[edit.first], edit, edit.first, all_positions=True)
         probabilities = logits[:, PLACES + 1 :].softmax(-1)
@@ -66,24 +66,24 @@ class Answers:
 
 
 def told(of: Callable[[dict[int, float]], float], curves: Tensor) -> Tensor:
-    """A statistic of curves, whose last dimension is the lag."""
+    """A statistic of curves, taken over the last dimension, which is the lag."""
     flat = [min(of(dict(zip(LAGS, curve, strict=True))), MOST) for curve in curves.flatten(0, -2).tolist()]
     return torch.tensor(flat).view(curves.shape[:-1])
 
 
 def left(of: Callable[[dict[int, float]], float], curves: Tensor) -> Tensor:
-    """The share left of a statistic's excess over even recall: draw set lag, the whole model first, to draw set."""
+    """The remaining share of a statistic's excess over even recall; from (draw, set, lag) to (draw, set)."""
     above = told(of, curves) - 1
     return above[:, 1:] / above[:, :1]
 
 
 def left_of_one(of: Callable[[dict[int, float]], float], curves: Tensor) -> Tensor:
-    """The same of one set; draw."""
+    """As `left`, for a single set of heads; shape (draw)."""
     return left(of, curves)[:, 0]
 
 
 def answer_rows(lens: Lens, count: int, seed: int, chosen: dict[str, list[Head]], brief: bool) -> Iterator[Row]:
-    """Contiguity of the whole model's answers; and, unless `brief`, what is left of it without heads."""
+    """Rows on the contiguity of the whole model's answers and, unless `brief`, on what remains without heads."""
     answers = Answers(lens, count, seed)
     whole, lists = answers.by_lag(), range(count)
     yield row("asks", "lists", count)
@@ -101,7 +101,7 @@ def answer_rows(lens: Lens, count: int, seed: int, chosen: dict[str, list[Head]]
 
 
 def set_rows(name: str, whole: Tensor, curves: Tensor) -> Iterator[Row]:
-    """Answers without a set of heads, and the share left of the whole model's contiguity."""
+    """Rows on answers without a set of heads, and on the remaining share of the whole model's contiguity."""
     lists, both = range(len(whole)), torch.stack([whole, curves], 1)  # list set lag
     for measure, of in MEASURES.items():
         yield row(measure, name, over_needles(functools.partial(told, of), curves, lists))
@@ -109,7 +109,7 @@ def set_rows(name: str, whole: Tensor, curves: Tensor) -> Iterator[Row]:
 
 
 def compared(whole: Tensor, found: dict[str, Tensor], chosen: list[str]) -> Iterator[Row]:
-    """The share that random sets leave, less that of the chosen sets; the worst random set is found in every draw."""
+    """Rows on the share that remains without random sets minus that without the chosen sets."""
     for name, (measure, of) in itertools.product(chosen, MEASURES.items()):
         for control in CONTROLS:
             beside = [curves for which, curves in found.items() if which.startswith(f"{control} {name}")]
@@ -121,14 +121,14 @@ def compared(whole: Tensor, found: dict[str, Tensor], chosen: list[str]) -> Iter
 
 
 def spared(of: Callable[[dict[int, float]], float], which: str, means: Tensor) -> Tensor:
-    """How much more the worst random set, or the average one, leaves than the chosen set; draw."""
+    """How much more remains without random sets, the worst one or on average, than without the chosen set; (draw)."""
     shares = left(of, means)
     others = shares[:, 1:].min(1).values if which == "worst" else shares[:, 1:].mean(1)
     return others - shares[:, 0]
 
 
 def silenced(lens: Lens, seed: int, chosen: dict[str, list[Head]]) -> dict[str, list[Head]]:
-    """The chosen sets, each with random sets of as many other heads, from all layers and from the same layers."""
+    """The chosen sets, and for each random sets of as many other heads, from all layers and from the same layers."""
     sets: dict[str, list[Head]] = {}
     taken = {head for heads in chosen.values() for head in heads}
     others = [head for head in lens.heads if head not in taken]

@@ -17,7 +17,7 @@ REPORT = "recall.json"
 
 @dataclass(frozen=True)
 class Recall(OfModel):
-    """Heads and answers of a language model, of a hand-set one, or of an untrained one."""
+    """A report on heads and answers of a language model, of a hand-set one, or of an untrained one."""
 
     label = "recall"
     file = REPORT
@@ -30,7 +30,7 @@ class Recall(OfModel):
     brief: bool = setting(False, "no head is silenced")
 
     def report(self, simulations: Simulations | None = None) -> dict[str, Any]:
-        """Rows of the table; `simulations` of recall are those of the toy study unless others are given."""
+        """Rows of the table; `simulations` of recall are those of the toy study by default."""
         import torch
 
         from hopscope.language.lens.attention import Lens
@@ -47,7 +47,7 @@ class Recall(OfModel):
 
 
 def toy(table: DataFrame) -> dict[str, Any]:
-    """The copying heads' distances and drift, models' contiguity, and the share of it left without these heads."""
+    """Rows on the copying heads' distances and drift, on contiguity, and on its share that remains without them."""
     best, answered = copying(last(table[table.kind == "head"])), last(table[table.kind == "answer"])
     rows = [
         row(kind, f"L{head.layer:.0f}H{head['head']:.0f}", float(head[kind]), seed=int(head.seed))
@@ -64,7 +64,7 @@ def toy(table: DataFrame) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToyRecall(OfTable):
-    """The toy models' numbers, read off their committed table."""
+    """The toy models' numbers, read from their committed table."""
 
     label = "toy-recall"
     file, experiment = REPORT, "episodic_memory"

@@ -1,4 +1,4 @@
-"""Rows of the table as few as there can be, for tests of plumbing: one head of eight recalls, and answers need it."""
+"""A minimal table for quick tests: one head of eight is like recall, and answers need it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def row(kind: str, name: str, value: float, by: float | None = 0.01, **more: Any
 
 
 def heads(distance: float = 0.01, like: float = 1.0, drift: float = 0.1, falls: float = 0.05) -> list[Row]:
-    """Fits of all, curves of the best."""
+    """Rows on the fits of all heads, and on the curves of the best one."""
     rows = []
     for name in HEADS:
         best = name == BEST
@@ -40,7 +40,7 @@ def heads(distance: float = 0.01, like: float = 1.0, drift: float = 0.1, falls: 
 
 
 def shares(own: float = 0.2, shuffled: float = 0.03, quiet: float = 0.03) -> list[Row]:
-    """How many are near a model of recall."""
+    """Rows on the shares of heads near a recall model."""
     rows = []
     for which in ("near", "like recall"):
         for among, share in (("all heads", own), ("heads that do not copy", quiet)):
@@ -57,7 +57,7 @@ def shares(own: float = 0.2, shuffled: float = 0.03, quiet: float = 0.03) -> lis
 
 
 def ranks(matching: float = 0.7, shuffled: float = 0.1) -> list[Row]:
-    """Agreement with matching scores."""
+    """Rows on rank correlations with matching scores."""
     names = ("matching", "matching: heads that do not copy", "both halves")
     return [
         *(row("ranks", name, matching) for name in names),
@@ -66,7 +66,7 @@ def ranks(matching: float = 0.7, shuffled: float = 0.1) -> list[Row]:
 
 
 def answers(contiguity: float = 50.0, asymmetry: float = 10.0) -> list[Row]:
-    """Of the whole model."""
+    """Rows on the whole model's answers."""
     return [
         row("asks", "sequences", 24, None),
         row("asks", "tokens of a copy", 50, None),
@@ -80,7 +80,7 @@ def answers(contiguity: float = 50.0, asymmetry: float = 10.0) -> list[Row]:
 
 
 def silenced(left: float = 0.05, random: float = 0.9) -> list[Row]:
-    """Without the chosen heads, and without random ones."""
+    """Rows on answers without the chosen heads, and without random ones."""
     rows = []
     for name in ("matching", "recall"):
         sets = {name: left, f"random {name} 0": random, f"same layers {name} 0": random}

@@ -1,4 +1,4 @@
-"""Episodic memory: CMR against its closed form and the released distances, lag-CRP of scripted recallers, claims."""
+"""Tests of `episodic_memory`: CMR's closed form, the authors' distances, scripted answers, and claims."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_complete_drift_recalls_in_series():
 
 
 def test_recall_by_the_context_of_study_goes_back_too():
-    """γ = 1: the item calls up contexts of items before it, so lags below 0 are no longer impossible."""
+    """With γ = 1 an item retrieves the contexts of earlier items, so negative lags occur."""
     forward, both = (
         cmr.transitions(cmr.recalled(Memory(0.5, 1.0, g), 100, 300, 20, numpy.random.default_rng(0))) for g in (0, 1)
     )
@@ -57,7 +57,7 @@ def test_recall_by_the_context_of_study_goes_back_too():
 
 
 def one_run(memory: Memory, n: int, random: numpy.random.Generator, recalls: int) -> list[int]:
-    """One recall, line by line as in the authors' code."""
+    """One simulated recall, line by line as in the authors' code."""
     shift = numpy.eye(n + 1, k=1)
     called = numpy.linalg.inv(numpy.eye(n + 1) - (1 - memory.encoding) * shift) @ shift
     item = int(random.integers(0, cmr.STARTS))
@@ -87,7 +87,7 @@ def test_vectorised_recall_is_recall_line_by_line():
 
 @pytest.fixture(scope="module")
 def fitter() -> Fitter:
-    """Models with closed forms, and those of no change of context, whose CRP is flat about 0."""
+    """Fits models with closed forms, and one without change of context, which never leaves its item."""
     curves = {Memory(b, 1.0, 0.0): cmr.in_closed_form(b).tolist() for b in (0.2, 0.4, 0.6, 0.8, 1.0)}
     curves |= {Memory(1.0, 0.0, 0.0): numpy.eye(17)[8].tolist()}
     return Fitter(curves)
@@ -104,7 +104,7 @@ def test_a_pure_induction_head_is_at_distance_nought(fitter):
 
 
 def test_a_duplicate_token_head_is_near_but_not_like_recall(fitter):
-    """The paper's criterion takes it for CMR-like; ours does not."""
+    """The paper's criterion calls it CMR-like; ours does not."""
     found = fitter.fit(narrow(0))
     assert found.near and not found.like_recall
 
@@ -144,7 +144,7 @@ def test_few_random_curves_are_near():
 
 
 def scripted(shown, weigh):
-    """A recaller that gives each place of the list a weight, from the place of the present token."""
+    """A model's answers that weight each position of the list by its distance from the present token's position."""
     n, length = shown.first.shape
     place = torch.arange(length).float()
     weight = weigh(place - shown.order[..., None])  # batch position place
@@ -206,7 +206,7 @@ def answer(seed: int, kind: str = "answer", **values: object) -> dict:
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     about = {"run": "cmr", "version": "", "seed": 0}
     rows = [{**about, "kind": "simulation", "encoding": 0.5, "furthest": 0.1 if bad else 0.001}]
     names = ("even near", "exponential near", "even like recall", "exponential like recall")

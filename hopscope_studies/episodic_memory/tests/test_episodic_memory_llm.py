@@ -1,4 +1,4 @@
-"""Heads of language models beside models of recall: planted curves, a model by hand, made-up tables, committed toys."""
+"""Tests of `episodic_memory_llm`: planted curves, a hand-set model, made-up tables, and the committed toy models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FEW = Simulations(every=6, n_runs=50)  # γ = 0 alone
 
 
 def test_lags_are_counted_from_the_places_that_are_given():
-    """Against loops: three tokens twice behind a start token, lags counted from places 2, 0, 1 of the first copy."""
+    """Lags equal those of plain loops: three tokens twice, counted from positions 2, 0, 1 of the first copy."""
     pattern = torch.rand(2, 1, 7, 7, generator=torch.Generator().manual_seed(0)).tril()
     for order in (None, torch.tensor([2, 0, 1])):
         seen = LagCurves(3, order)
@@ -57,7 +57,7 @@ def test_lags_are_counted_from_the_places_that_are_given():
 
 
 def planted(n: int = 4) -> Curves:
-    """Of a layer with a head at +1, one at lag 0, an even one, and one of a context that drifts by half."""
+    """Curves of four heads: at lag +1, at lag 0, even, and with a context that drifts by half."""
     curve = torch.zeros(4, len(LAGS), dtype=torch.float64)
     curve[0, LAGS.index(1)] = curve[1, LAGS.index(0)] = 0.5
     curve[2] = 0.01
@@ -152,7 +152,7 @@ def table(
     idle: list[dict[str, Any]] | None = None,
     toys: list[dict[str, Any]] = TOY,
 ) -> DataFrame:
-    """Two seeds, controls and toys, as they come back from table.csv."""
+    """Rows of two seeds, controls and toy models, as read from table.csv."""
     found = []
     for run, seed, part, some in (
         ("a", 0, "language", rows),
@@ -177,7 +177,7 @@ def test_all_hold_where_one_head_recalls():
 
 
 def test_each_fails_where_nothing_of_the_kind_is_so():
-    """Distances far, floors as high, ranks none, answers even, and random heads as dear as the chosen."""
+    """Distances are large, controls equally high, correlations zero, answers even, and random heads as important."""
     none = [*heads(1.0, 0.0, -0.1, -0.05), *shares(0.03, 0.03, 0.2), *ranks(0.0, 0.5), *answers(1.0, 0.0)]
     none += silenced(0.9, 0.9)
     none = [one | ({"low": -0.1} if one["kind"] == "asymmetry" else {}) for one in none]

@@ -76,7 +76,7 @@ MEASURES = "retrieval_accuracy,part_loss,part_accuracy,other_subject_loss,relati
 
 
 def runs(scale: str) -> Iterator[Config | FactCapacity]:
-    """The linear model on even facts, over seeds, on random ones and on the control; the sweep; the grid."""
+    """Runs of the linear model on even, random and control facts, then the capacity searches and the grid of sizes."""
     sizes = SIZES[scale]
     seeds, how = sizes["linear"]
     for seed in range(seeds):
@@ -92,7 +92,7 @@ def runs(scale: str) -> Iterator[Config | FactCapacity]:
 
 
 def linear(facts: str, seed: int, **how: int) -> Config:
-    """Gradient descent at a constant rate from constant weights: only data and random facts are drawn."""
+    """A run of the linear model at a constant rate from constant weights; only data and random facts are drawn."""
     recipe: dict[str, Any] = {
         "steps": 8192,
         "batch": 1024,
@@ -118,7 +118,7 @@ def searches(scale: str) -> Iterator[FactCapacity]:
 
 
 def search(scale: str, d: int, alpha: float, beta: float, seed: int, **more: Any) -> FactCapacity:
-    """One search; at `cpu` in a bracket around the published line, since sizes that fail take longest."""
+    """One search; at `cpu` its bracket is around the published line, since sizes that fail take longest."""
     about = {**SIZES[scale]["search"], **more}
     if scale == "cpu":
         expected = (PER_PARAMETER * (4 * alpha + 2 * beta) * d * d) ** 0.5
@@ -127,18 +127,18 @@ def search(scale: str, d: int, alpha: float, beta: float, seed: int, **more: Any
 
 
 def cell(n_heads: int, d_mlp: int, *, size: int = 32, d: int = 32, d_head: int = 8, **how: Any) -> Config:
-    """The same facts for a model with more or less attention, and more or less of an MLP."""
+    """The run of a cell of the grid: the same facts with this much attention and MLP."""
     return one_layer(OneLayerArchitecture(d, n_heads, d_head, d_mlp), size, **how)
 
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
-    """A row per point of a curve, per size tried in a search, per cell of the grid; `kind` says which."""
+    """A row per point of a curve, per size tried in a search, and per cell of the grid; `kind` says which."""
     linear = LinearArchitecture
     return rows_of(finished, lambda run: curve(run) if isinstance(run.config.model, linear) else recalled(run))
 
 
 def curve(run: Run) -> Iterator[dict[str, Any]]:
-    """The points of a training of the linear model."""
+    """Rows on a training of the linear model, one per logged step."""
     task = run.task
     assert isinstance(task, FactualRecall)
     about = {"kind": "curve", "facts": task.facts, "relations": task.n_relations, "answers": task.n_answers}
@@ -159,7 +159,7 @@ def curve(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def recalled(run: Run) -> Iterator[dict[str, Any]]:
-    """A cell of the grid."""
+    """The row of a cell of the grid."""
     task, model = run.task, run.config.model
     assert isinstance(task, FactualRecall) and isinstance(model, OneLayerArchitecture)
     yield {

@@ -15,7 +15,7 @@ NEEDS = (Need("factual_recall", lambda task, _: isinstance(task, FactualRecall))
 
 @torch.no_grad()
 def other_subject_loss(seen: Observation) -> dict[str, float]:
-    """Nats: the loss of the right answers, in sentences whose subject is that of the sentence before in the batch."""
+    """The loss in nats of the right answers if each sentence has the subject of the previous one in the batch."""
     task, draw = seen.task, seen.batch.draw
     inputs = task.inputs(dict(draw, subject=draw["subject"].roll(1, 0)))
     outputs = seen.model(inputs, at=task.query_positions, replace=seen.replace)

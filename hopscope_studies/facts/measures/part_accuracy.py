@@ -1,4 +1,4 @@
-"""Accuracy of a part of the answer (ours, beside part_loss): the right relation, or the right place within one."""
+"""Accuracy on a part of the answer (ours, beside part_loss): the right relation, or the right place in its block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEEDS = (
 
 
 def part_accuracy(seen: Observation) -> dict[str, float]:
-    """Share (0–1) of answers that have a part right, for each of `task.answer_parts`."""
+    """Share (0–1) of answers that are right in a part, for each of `task.answer_parts`."""
     task, targets = seen.task, seen.batch.targets
     assert isinstance(task, TokenTask)
     asked = targets != NOT_ASKED

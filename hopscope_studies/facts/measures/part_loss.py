@@ -13,7 +13,7 @@ RANGE = (0.0, math.inf)
 
 
 def part_loss(seen: Observation) -> dict[str, float]:
-    """Nats: `whole`, the task's loss, and for each of `task.answer_parts` −ln of the probability of that part.
+    """Losses in nats: `whole`, the task's loss, and for each of `task.answer_parts` −ln of that part's probability.
 
     The probability of a part is that of all answers which share it with the right one. In factual recall the
     relation-only loss is that of the block of answers, the subject-only loss that of the place within it. A task

@@ -1,8 +1,8 @@
 """Linear attention on one-hot tokens: logits = V Σ_t w(x_t) x_t (Nichani, Lee & Bietti, 2024, section 6).
 
 Of W_KQ only the row of the question mark is kept, since no other row is used at the end of a sentence or gets a
-gradient. Every position asks as the question mark does. All weights start equal (`sequential-learning.ipynb` of their
-code), so only the data distinguish tokens.
+gradient. Every position attends as the question mark does. All weights start equal (`sequential-learning.ipynb` of
+their code), so only the data distinguish tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATTERN = "blocks.0.attn.hook_pattern"
 
 @dataclass(frozen=True)
 class LinearArchitecture(Shape):
-    """One head that reads tokens as they are and writes logits."""
+    """One head whose values are token logits; there are no embeddings."""
 
     start: float = setting(1e-5, "of all weights")
 
@@ -31,12 +31,12 @@ class LinearArchitecture(Shape):
     normalised = False
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> LinearRecall:
-        """Nothing is drawn."""
+        """The model; its weights are constants, so nothing is drawn."""
         return LinearRecall(self, self.tokens_of(task), task.d_output)
 
 
 class LinearRecall(TappedModel):
-    """Tokens' logits, weighted by attention.
+    """The sum of the tokens' logits, weighted by attention.
 
     Args:
         architecture: its settings.
@@ -61,8 +61,8 @@ class LinearRecall(TappedModel):
     def outputs(self, inputs: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None) -> Tensor:
         """Logits at every position, or at the positions `at`: (batch, position, d_output).
 
-        Positions make no difference, so attention is first summed over equal tokens: exact, and many times faster than
-        a sum over positions.
+        Positions have no effect, so attention is first summed over equal tokens. This is exact, and much faster than a
+        sum over positions.
         """
         pattern = passes(tap, PATTERN, self.pattern(inputs, at if tap is None else None))[:, 0]
         counts = pattern.new_zeros(*pattern.shape[:2], len(self.w))
@@ -75,14 +75,14 @@ class LinearRecall(TappedModel):
     def pattern(
         self, tokens: Int[Tensor, "batch position"], at: slice | None
     ) -> Float[Tensor, "batch head query position"]:
-        """The attention that each token gets from the positions `at`."""
+        """The attention to each token from the positions `at`."""
         return seen_from(at, self.w[tokens][:, None, None], 0.0)
 
 
 def seen_from(
     at: slice | None, scores: Float[Tensor, "batch head 1 position"], hidden: float
 ) -> Float[Tensor, "batch head query position"]:
-    """The same scores from every position, or from the positions `at`; later positions get the score `hidden`."""
+    """The scores, equal for every query, as rows for the positions `at`; later positions get the score `hidden`."""
     places = torch.arange(scores.shape[-1], device=scores.device)
     asking = places if at is None else places[at]
     return scores.masked_fill(places > asking[:, None], hidden)

@@ -2,8 +2,8 @@
 
 x = Σ_h O_h V_h^T Σ_t softmax_t(e_t^T K_h Q_h^T e_? / √d_h) e_t, then x + W_2 relu(W_1 x + b), read by random output
 vectors (`model.py` of their code): no LayerNorm, no positions, and no skip around attention. e_? is the last token of
-the vocabulary, the question mark of `factual_recall`: answers are read off at its position, so every position
-asks as it does.
+the vocabulary, the question mark of `factual_recall`. Answers are read at its position, so every position uses its
+query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hopscope_studies.facts.models.linear_recall import seen_from
 
 @dataclass(frozen=True)
 class OneLayerArchitecture(Shape):
-    """4 H d_h d + 2 m d parameters, as the paper counts: without biases."""
+    """One layer with 4 H d_h d + 2 m d parameters, counted without biases as in the paper."""
 
     d_model: int = setting(16, "width, d", low=1, high=65536)
     n_heads: int = setting(8, "attention heads, H", low=1, high=1024)
@@ -37,12 +37,12 @@ class OneLayerArchitecture(Shape):
 
     @property
     def attention_weights(self) -> int:
-        """Parameters of attention."""
+        """The number of attention parameters."""
         return 4 * self.n_heads * self.d_head * self.d_model
 
     @property
     def mlp_weights(self) -> int:
-        """Parameters of the MLP, without its biases."""
+        """The number of MLP parameters, without biases."""
         return 2 * self.d_mlp * self.d_model
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> OneLayerRecall:
@@ -54,9 +54,9 @@ class OneLayerRecall(TappedModel):
 
     Args:
         architecture: its settings.
-        d_vocab: different tokens; the last one asks.
-        d_output: answers.
-        generator: draws everything. Without one it waits for `load_state_dict`.
+        d_vocab: number of tokens; the last one is the question mark.
+        d_output: number of answers.
+        generator: draws all weights; without one, load them with `load_state_dict`.
     """
 
     E: Tensor
@@ -98,7 +98,7 @@ class OneLayerRecall(TappedModel):
     def stream(
         self, tokens: Int[Tensor, "batch position"], tap: Tap | None, at: slice | None
     ) -> Float[Tensor, "batch query d_model"]:
-        """The stream that the output vectors read."""
+        """The stream that the output vectors are multiplied with."""
         pattern = passes(tap, "blocks.0.attn.hook_pattern", self.pattern(tokens, at))
         said = torch.einsum("zd,hde->zhe", self.E, self.V)
         values = nn.functional.embedding(tokens, said.flatten(1)).unflatten(-1, said.shape[1:])  # batch position head e
@@ -113,7 +113,7 @@ class OneLayerRecall(TappedModel):
     def pattern(
         self, tokens: Int[Tensor, "batch position"], at: slice | None
     ) -> Float[Tensor, "batch head query position"]:
-        """Attention of the question mark, from the positions `at`."""
+        """The question mark's attention, as rows for the positions `at`."""
         asks = torch.einsum("d,hde->he", self.E[-1], self.Q)
         scores = torch.einsum("zd,hde,he->hz", self.E, self.K, asks) / self.Q.shape[-1] ** 0.5
         return seen_from(at, scores[:, tokens].transpose(0, 1)[:, :, None], -torch.inf).softmax(-1)

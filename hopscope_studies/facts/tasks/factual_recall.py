@@ -1,4 +1,4 @@
-"""Factual recall: a subject and a relation among noise ask for a fact known by heart (Nichani, Lee & Bietti, 2024)."""
+"""Factual recall: a subject and a relation among noise ask for a memorised fact (Nichani, Lee & Bietti, 2024)."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class FactualRecall(TokenTask):
 
     @property
     def d_output(self) -> int:
-        """R D answers."""
+        """The number of answers, R D."""
         return self.n_relations * self.n_answers
 
     @property
     def d_vocab(self) -> int:  # type: ignore[override]
-        """Answers, then subjects, relations, noise, and the question mark."""
+        """The number of tokens: answers, subjects, relations, noise, and the question mark."""
         return self.d_output + self.n_subjects + self.n_relations + self.n_noise + 1
 
     @property
     def first_relation(self) -> int:
-        """The token r0; s0 stands S before it."""
+        """The token of r0; the token of s0 is S lower."""
         return self.d_output + self.n_subjects
 
     query_positions = slice(-1, None)
@@ -71,7 +71,7 @@ class FactualRecall(TokenTask):
 
     @cached_property
     def known(self) -> Int[Tensor, "subject relation"]:
-        """a*(s, r), as the number of an answer; relation i has those from i D on."""
+        """The facts a*(s, r), as numbers of answers; relation i has the answers from i D on."""
         shape = (self.n_subjects, self.n_relations)
         if self.facts == "even":
             place = torch.arange(self.n_subjects)[:, None] * self.n_answers // self.n_subjects
@@ -84,13 +84,13 @@ class FactualRecall(TokenTask):
 
     @property
     def answer_parts(self) -> dict[str, Int[Tensor, "output"]]:
-        """The block of answers, which the relation decides; and the place within it, which the subject decides."""
+        """The block of answers, which the relation determines; the place within it, which the subject determines."""
         answers = torch.arange(self.d_output)
         return {"relation-only": answers // self.n_answers, "subject-only": answers % self.n_answers}
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: ln(R D) if all answers are equally frequent; ln D if all of a relation are; solved."""
+        """Losses in nats: ln(R D) if all answers are equally frequent; ln D if all of a relation are; a solved task."""
         by_relation = [entropy(self.known[:, i], self.d_output) for i in range(self.n_relations)]
         return {
             "any answer": entropy(self.known.flatten(), self.d_output),
@@ -144,7 +144,7 @@ class FactualRecall(TokenTask):
         return -self.logits(outputs).log_softmax(-1).gather(-1, targets[..., None]).mean((0, 1, 3))
 
     def roles(self, draw: Draw) -> Roles:
-        """What the sentence tells the query: `value[1]` is the subject, `value[2]` the relation."""
+        """The roles of what the query must read: `value[1]` is the subject, `value[2]` the relation."""
         chain = torch.full((len(draw["noise"]), 3, self.n_positions), ABSENT, device=draw["noise"].device)
         chain[:, 0, -1] = 0
         chain[:, 1].scatter_(1, draw["subject_place"], 0)
@@ -152,14 +152,14 @@ class FactualRecall(TokenTask):
         return Roles(("query", "value[1]", "value[2]"), chain)
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """The sentence's subject and relation, then all facts about the subject."""
+        """The sentence's subject and relation as facts, then all facts about the subject."""
         subject, relation = (int(draw[name][row]) for name in ("subject", "relation"))
         said = (Fact(("?",), f"s{subject}"), Fact(("?",), f"r{relation}"))
         true = (Fact((f"s{subject}", f"r{i}"), self.spoken(subject, i), 2) for i in range(self.n_relations))
         return Problem((*said, *true), ("?",))
 
     def spoken(self, subject: int, relation: int) -> str:
-        """The name of an answer: its relation, and its place there."""
+        """The name of an answer: its relation, and its place in the relation's block."""
         return "a{}.{}".format(*divmod(int(self.known[subject, relation]), self.n_answers))
 
     @property

@@ -1,4 +1,4 @@
-"""Factual recall: anchors, gradients by hand, phases of curves made by hand."""
+"""Tests of `facts`: the published facts, gradients by hand, phases of made-up curves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAN = float("nan")
 
 
 def test_facts_of_the_published_run():
-    """Subject j has answer ⌊8 j / 16⌋ of every relation: the first rows of the notebook's table."""
+    """Subject j has answer ⌊8 j / 16⌋ of every relation, as in the first rows of the notebook's table."""
     known = FactualRecall().known
     assert known[:4].tolist() == [[0, 8, 16, 24], [0, 8, 16, 24], [1, 9, 17, 25], [1, 9, 17, 25]]
     assert known[15].tolist() == [7, 15, 23, 31]
@@ -75,7 +75,7 @@ def test_too_few_subjects_are_refused():
 
 
 def saying(batch, probabilities):
-    """A model seen on a batch, as if it gave each sequence this distribution of answers."""
+    """An observation of a model that gives each sequence this distribution over answers."""
     model = Transformer.for_task(Architecture(n_layers=1, d_model=4), batch.task, generator(0, "init"))
     seen = observe(model, batch)
     seen.__dict__["outputs"] = probabilities.log()[:, None]
@@ -83,7 +83,7 @@ def saying(batch, probabilities):
 
 
 def test_part_losses_by_hand():
-    """Half on the right answer's block, half elsewhere; the right place has a quarter in all."""
+    """Half of the probability is on the right answer's block, and a quarter on the right place."""
     task = FactualRecall(n_subjects=2, n_relations=2, n_answers=2)
     batch = task.sample(64)
     right = batch.targets[:, 0, 0]
@@ -111,7 +111,7 @@ def test_a_model_that_says_p_of_a_given_r_pays_ln_d():
 
 
 def test_parts_that_are_right_are_counted():
-    """Of four sentences one is answered rightly, one in the right block, one in the right place, one neither."""
+    """Of four answers one is right, one has the right block, one has the right place, and one neither."""
     task = FactualRecall(n_subjects=2, n_relations=2, n_answers=2)
     batch = task.sample(4)
     right = batch.targets[:, 0, 0]
@@ -123,7 +123,7 @@ def test_parts_that_are_right_are_counted():
 
 
 def test_a_model_that_ignores_the_subject_does_not_mind_another():
-    """Weights put in by hand: it listens to relations alone, or to subjects, too."""
+    """One model's hand-set weights depend only on relations, the other's also on subjects."""
     task = FactualRecall(length=6)
     batch, model = task.sample(256), LinearArchitecture(start=0.0).build(task)
     first = task.first_relation
@@ -139,7 +139,7 @@ def test_a_model_that_ignores_the_subject_does_not_mind_another():
 
 
 def test_counts_are_all_that_linear_attention_sees():
-    """The published form: row of the asking token of (x A x^T) x V, on one-hot tokens."""
+    """The published form is (x A x^T) x V on one-hot tokens, in the row of the asking token."""
     task, random = FactualRecall(length=6), generator(0, "test")
     tokens = task.sample(4).inputs
     x = torch.nn.functional.one_hot(tokens, task.d_vocab).float()
@@ -152,7 +152,7 @@ def test_counts_are_all_that_linear_attention_sees():
 
 
 def test_the_linear_models_gradients_are_a_memory():
-    """Sums of outer products, as the gradient lemma has them."""
+    """The gradients are sums of outer products, as in the gradient lemma."""
     task, random = FactualRecall(), generator(0, "test")
     batch, model = task.sample(32), LinearArchitecture().build(task).double()
     with torch.no_grad():
@@ -168,7 +168,7 @@ def test_the_linear_models_gradients_are_a_memory():
 
 
 def test_a_one_layer_transformer_is_the_published_one():
-    """Token by token, with its MLP."""
+    """Its outputs equal the published formula, token by token, with an MLP."""
     task = FactualRecall(length=6)
     tokens = task.sample(4).inputs
     shape = OneLayerArchitecture(10, 3, 4, 5)
@@ -204,7 +204,7 @@ def test_the_longest_stretch_counts():
 
 
 def gradient_descent(config: Config) -> tuple[torch.Tensor, torch.Tensor]:
-    """The linear model's training written out, in float64: V and w at its end."""
+    """The linear model's training written out in float64: V and w at its end."""
     task, training = config.task, config.training
     V, w = (torch.full(size, 1e-5, dtype=torch.float64) for size in ((task.d_output, task.d_vocab), (task.d_vocab,)))
     for step in range(training.steps):
@@ -254,7 +254,7 @@ def test_curves_come_from_the_rows_of_a_run_that_resumes(tmp_path):
 
 
 def test_training_ends_once_enough_is_recalled(tmp_path):
-    """One fact with two answers: soon all sentences are answered. A higher bound than 1 cannot be asked for."""
+    """One fact with two answers is soon recalled in all sentences. A bound above 1 is refused."""
     config = one_layer(OneLayerArchitecture(8, 1, 4), 1, n_answers=2, length=4, steps=1280, batch=32, lr=0.05)
     run = train(config, tmp_path, threads=1, compile="off")
     assert run.rows[-1]["accuracy"] >= 0.99 and run.step < 1280
@@ -282,7 +282,7 @@ def test_a_search_trains_runs_below_its_folder_and_goes_on(tmp_path):
 
 
 def curve(facts: str, run: str, relation: list[float], subject: list[float], **columns) -> list[dict]:
-    """Points 1000 steps apart; the whole loss is the sum of both parts."""
+    """Points that are 1000 steps apart; the whole loss is the sum of both parts."""
     about = {"kind": "curve", "run": run, "version": "v", "seed": 0, "facts": facts, "relations": 4, "answers": 8}
     return [
         {
@@ -303,7 +303,7 @@ def curve(facts: str, run: str, relation: list[float], subject: list[float], **c
 
 
 def made(hallucinates: bool) -> DataFrame:
-    """A whole table; the linear model goes through the three phases, or learns both parts together."""
+    """A whole table; the linear model goes through the three phases, or learns both parts at the same time."""
     relation = [1, 1, 0.0, 0.0, 0.0, 0, 0, 0]
     subject = [1, 1, 1, 1, 1, 0, 0, 0] if hallucinates else relation
     rows = curve("even", "e", relation, subject) + curve("random", "r", relation, subject)
@@ -352,17 +352,17 @@ def test_the_grid_is_judged_seed_by_seed_and_by_five_seeds():
 
 
 def test_a_search_in_which_nothing_passed_counts():
-    """It held less than 9 facts, the square of its smallest size: of 1,024 parameters."""
+    """It counts as 9 facts, the square of its smallest size, for 1,024 parameters."""
     table = made(True)
     nothing = {"parameters": 1024.0, "held": math.nan, "size": 3, "recall": 0.5, "steps": 3072.0}
     rows = {"version": "v", "seed": 0, "kind": "capacity", "run": "c", "d": 16, "alpha": 1.0, "beta": 0.0, **nothing}
     claim = {c.id: c for c in facts.claims(pandas.concat([table, DataFrame([rows])]))}["facts_per_parameter"]
     assert (claim.n, claim.spread[0]) == (4, pytest.approx(9 / 1024))
-    assert "in 1 of 4 searches no size passed" in claim.sentence
+    assert "in 1 of 4 searches no number of facts tried was recalled" in claim.sentence
 
 
 def test_a_shape_counts_as_trained_longest_and_the_gap_is_in_logarithms():
-    """1,024 parameters hold 40 facts, then 80; the line has 153.6: of ln 3.84 training closes ln 2."""
+    """The longer training counts: 80 facts instead of 40, with the line at 153.6, close ln 2 of a gap of ln 3.84."""
     about = {"parameters": 1024.0, "d": 64, "alpha": 1.0, "beta": 0.0, "version": "v", "seed": 0, "kind": "capacity"}
     tries = [
         {**about, "run": "short", "held": 40.0, "size": 6, "recall": 1.0, "steps": 3072.0},
@@ -378,7 +378,7 @@ def test_a_shape_counts_as_trained_longest_and_the_gap_is_in_logarithms():
 
 
 def test_what_is_left_to_the_subject_is_the_entropy_given_the_relation():
-    """Two answers of eight, equally likely: ln 2; a control whose answers are spread over blocks: at most ln D."""
+    """Two equally likely answers of eight give ln 2; a control with answers in all blocks is limited to ln D."""
     start = DataFrame([{"answers": 8, "loss": math.log(32), "from_relation": math.log(16)}]).iloc[0]
     assert left_to_the_subject(start) == pytest.approx(math.log(2))
     assert left_to_the_subject(start.replace(math.log(16), 0.1)) == pytest.approx(math.log(8))

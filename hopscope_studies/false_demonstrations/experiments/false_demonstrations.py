@@ -58,9 +58,10 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """What every model answers, by context, by layer, and without parts; also a hand-set one, and untrained ones.
+    """Every model's answers by context, by layer, and without parts; also of a hand-set model and of untrained ones.
 
-    Columns: run, version, seed, condition, kind, name, step, value; `step` of kind `lens` is how many layers were read.
+    Columns: run, version, seed, condition, kind, name, step, value; in rows of kind `lens`, `step` is the number of
+    layers before the readout.
     """
     task, n = ItemLabels(**HAND), SIZE[scale]
     made = rows_by_hand(judged({}, overthinker(task), task, n, 1), condition=BY_HAND)
@@ -68,7 +69,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def measured(run: Run, n: int) -> Rows:
-    """A model at its end, and before training."""
+    """Rows on a final model, and on its answers before training."""
     task = run.config.task
     assert isinstance(task, ItemLabels)
     yield from judged({"condition": "trained"}, run.model, task, n, HEADS)
@@ -82,7 +83,7 @@ def contexts(task: ItemLabels, n: int) -> dict[str, Batch]:
 
 @torch.no_grad()
 def judged(of: dict[str, Any], model: Model, task: ItemLabels, n: int, heads: int) -> Rows:
-    """All that is measured of a model."""
+    """All measurements of a model, as rows."""
     batches = contexts(task, n)
     yield from lens(of, model, batches)
     for name, test in (("IC", task.but(fresh=1.0, bursty=1.0)), ("IW", task.but(fresh=0.0, bursty=1.0, absent=True))):
@@ -100,14 +101,14 @@ def judged(of: dict[str, Any], model: Model, task: ItemLabels, n: int, heads: in
 
 
 def lens(of: dict[str, Any], model: Model, batches: dict[str, Batch]) -> Rows:
-    """What would be answered after each layer."""
+    """Rows on the accuracy of answers read after each layer."""
     for kind, batch in batches.items():
         for layer, value in enumerate(by_layer(model, batch)):
             yield entry(of, "lens", kind, value, layer)
 
 
 def without_heads(of: dict[str, Any], model: Model, batches: dict[str, Batch], n: int, count: int) -> Rows:
-    """Accuracy without heads that are chosen on one half of the sequences, and without every set of as many others."""
+    """Rows on accuracies without heads that half of the sequences chose, and without sets of as many others."""
     scored = scores(model, batches["permuted"].rows(slice(n // 2)))
     chosen = highest(scored, count)
     yield from (entry(of, "score", str(part), value) for part, value in scored.items())
@@ -123,7 +124,7 @@ def without_heads(of: dict[str, Any], model: Model, batches: dict[str, Batch], n
 
 
 def without_layers(of: dict[str, Any], model: Model, batches: dict[str, Batch]) -> Rows:
-    """The critical layer, and accuracies without attention, or without MLPs, from this layer on."""
+    """Rows on the critical layer, and on accuracies without attention or MLPs from this layer on."""
     critical = critical_layer(*(by_layer(model, batches[kind]) for kind in ("true", "permuted")))
     yield entry(of, "critical", "layers", critical)
     yield entry(of, "critical", "depth", model.architecture.n_layers)

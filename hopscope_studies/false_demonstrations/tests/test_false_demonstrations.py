@@ -1,4 +1,4 @@
-"""False demonstrations: what contexts show, the oracle, the model by hand, hand calculations, both sides of claims."""
+"""Tests of `false_demonstrations`: contexts, the hand-set model, calculations by hand, claims that hold or fail."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_contexts_differ_in_labels_alone():
 
 
 def wrong(kind: str) -> float:
-    """Share of a context's labels that are not their classes'."""
+    """Share of a context's labels that are false."""
     draw = demonstrated(SMALL, kind, 4000).draw
     return float((draw["labels"] != draw["classes"] % SMALL.n_labels)[:, :-1].float().mean())
 
@@ -78,7 +78,7 @@ def test_absent_contexts_never_show_the_class():
 
 
 def test_the_model_by_hand_overthinks():
-    """Its numbers are known: right by class before layer 1, as the context says after it, right without its head."""
+    """Its answers are right before layer 1, follow the context after it, and are right without its head."""
     model, false, true = (overthinker(HAND), *(demonstrated(HAND, kind, 500) for kind in ("permuted", "true")))
     assert by_layer(model, false) == [1, 1, 0]
     assert by_layer(model, true) == [1, 1, 1]
@@ -122,7 +122,7 @@ def test_quiet_layers_write_nothing():
 
 
 def made(bad: bool) -> DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     rows: list[dict] = []
 
     def add(condition: str, seed: int, kind: str, name: str, value: float, step: int = 0) -> None:

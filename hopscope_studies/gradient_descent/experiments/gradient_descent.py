@@ -58,11 +58,9 @@ SIZE = {"quick": 500, "cpu": 10_000, "paper": 10_000}
 def runs(scale: str) -> Iterator[Config]:
     """Every system over seeds; and one layer as it is drawn, untrained."""
     for name, shape in SYSTEMS.items():
-        larger = name in LARGER and scale != "paper"
+        start = shape.but(init_variance=0.002) if name in LARGER and scale != "paper" else shape
         for seed in range(SEEDS[scale]):
-            yield Config(
-                TASK, shape.but(init_variance=0.002) if larger else shape, TRAININGS[scale][name].but(seed=seed)
-            )
+            yield Config(TASK, start, TRAININGS[scale][name].but(seed=seed))
     for seed in range(SEEDS[scale]):
         untrained = FAST.but(steps=0, warmup=0, seed=seed)
         yield Config(TASK, SYSTEMS["one layer"], untrained)

@@ -37,6 +37,7 @@ class LinearSelfAttentionShape(Shape):
         low=0,
         since="0.2.0",
     )
+    softmax_first: bool = setting(False, "whether the first layer's attention is a softmax", since="0.2.0")
 
     n_heads = 1
     causal = False
@@ -105,7 +106,10 @@ class LinearSelfAttention(TappedModel):
             for name, weight in (("q", self.W_Q), ("k", self.W_K), ("v", self.W_V))
         )  # batch position head d_token
         scores = torch.einsum("bqhd,bkhd->bhqk", q, k)
-        scores = torch.cat([scores[..., :-1], torch.zeros_like(scores[..., -1:])], -1)  # the query is no key
+        shown = scores[..., :-1]
+        if self.architecture.softmax_first and layer == 0:
+            shown = (shown / self.d_token**0.5).softmax(-1)
+        scores = torch.cat([shown, torch.zeros_like(scores[..., -1:])], -1)  # the query is no key
         pattern = passes(tap, prefix + "attn.hook_pattern", scores)
         z = passes(tap, prefix + "attn.hook_z", torch.einsum("bhqk,bkhd->bqhd", pattern, v))
         written = passes(tap, prefix + "hook_attn_out", z[:, :, 0] @ self.P[own].T)

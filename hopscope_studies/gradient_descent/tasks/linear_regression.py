@@ -13,11 +13,14 @@ from torch import Tensor
 from hopscope.core.settings import setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
-from hopscope.problem.roles import Roles
+from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
+from hopscope.problem.symbols import position_code
 from hopscope.tasks.base import BestAnswer
 from hopscope.tasks.base_regression import RegressionTask
 from hopscope.theory.least_squares import least_squares
 from hopscope_studies.gradient_descent.theory.one_step import one_step_loss, zero_loss
+
+D_CODE, BASE = 10, 10_000.0  # numbers and base of the position codes of separate tokens, as in the authors' code
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,9 @@ class LinearRegression(RegressionTask):
     (x1, y1)  (x2, y2)  …  (xN, yN)  (x, 0)   ->  w·x
     ```
 
+    With `separate` x and y of an example are two tokens (section 5): x1 y1 x2 y2 … x. A token is then a position code,
+    x or zeros, and y or zero.
+
     w is drawn from N(0, `weight_scale`² I) for every sequence, components of x evenly from ±`input_range` / 2. The loss
     is half the squared error, as in the authors' code.
     """
@@ -36,13 +42,14 @@ class LinearRegression(RegressionTask):
     n_points: int = setting(10, "N, examples in the context", low=1, high=4096)
     input_range: float = setting(1.0, "width of the interval that components of x are drawn from", low=0)
     weight_scale: float = setting(1.0, "standard deviation of the weights", low=0)
+    separate: bool = setting(False, "whether x and y are two tokens, with position codes, or one", since="0.2.0")
 
     scale: ClassVar[float] = 0.5
 
     @property
     def d_input(self) -> int:  # type: ignore[override]
-        """x, then y."""
-        return self.d_x + 1
+        """A position code if tokens are separate, x, y."""
+        return (D_CODE if self.separate else 0) + self.d_x + 1
 
     @property
     def d_output(self) -> int:
@@ -50,7 +57,7 @@ class LinearRegression(RegressionTask):
 
     @property
     def n_positions(self) -> int:
-        return self.n_points + 1
+        return self.n_points * (2 if self.separate else 1) + 1
 
     query_positions = slice(-1, None)
 
@@ -72,7 +79,7 @@ class LinearRegression(RegressionTask):
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         device = generator.device
-        even = torch.rand(n, self.n_positions, self.d_x, generator=generator, device=device) - 0.5
+        even = torch.rand(n, self.n_points + 1, self.d_x, generator=generator, device=device) - 0.5
         weights = torch.randn(n, self.d_x, generator=generator, device=device)
         return {"x": self.input_range * even, "w": self.weight_scale * weights}
 
@@ -83,22 +90,33 @@ class LinearRegression(RegressionTask):
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position d_input"]:
         shown = self.labels(draw)
         shown[:, -1] = 0.0
-        return torch.cat([draw["x"], shown[..., None]], -1)
+        pairs = torch.cat([draw["x"], shown[..., None]], -1)
+        return self.separated(pairs) if self.separate else pairs
+
+    def separated(self, pairs: Float[Tensor, "batch example d_pair"]) -> Float[Tensor, "batch position d_input"]:
+        """Every x and every y as a token, behind the code of its position; the last y, which is asked, is left out."""
+        is_y = torch.arange(self.d_x + 1, device=pairs.device) == self.d_x
+        tokens = torch.stack([pairs.masked_fill(is_y, 0.0), pairs.masked_fill(~is_y, 0.0)], 2).flatten(1, 2)[:, :-1]
+        codes = position_code(torch.arange(self.n_positions, device=pairs.device), D_CODE, BASE)
+        return torch.cat([codes.expand(len(pairs), -1, -1), tokens], -1)
 
     def targets(self, draw: Draw) -> Float[Tensor, "batch query output"]:
         return self.labels(draw)[:, -1:, None]
 
     def roles(self, draw: Draw) -> Roles:
-        """An example holds what is looked up, x, and what it gives, y, at one position."""
+        """What is looked up, x, and what it gives, y: at one position, or at two that are a chain of their own."""
         n, device = len(draw["x"]), draw["x"].device
-        chain = torch.full((n, 3, self.n_positions), -1, device=device)
-        chain[:, 0, -1] = 0
-        chain[:, 1:, :-1] = 0
+        chain = torch.full((n, 3, self.n_positions), ABSENT, device=device)
+        chain[:, 0, -1] = NO_CHAIN if self.separate else 0
+        if self.separate:
+            chain[:, 1, :-1:2] = chain[:, 2, 1::2] = torch.arange(self.n_points, device=device)
+        else:
+            chain[:, 1:, :-1] = 0
         return Roles(("query", "key[1]", "value[1]"), chain)
 
     def problem(self, draw: Draw, row: int) -> Problem:
         """A fact per example, and the query; that the function is linear is not among the facts."""
-        facts = (Fact((f"x{i}",), f"y{i}") for i in range(1, self.n_positions))
+        facts = (Fact((f"x{i}",), f"y{i}") for i in range(1, self.n_points + 1))
         return Problem(tuple(facts), ("x",))
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
@@ -109,5 +127,8 @@ class LinearRegression(RegressionTask):
     def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
         """Least squares in float64, of least norm where examples are too few: the posterior mean."""
         tokens = numpy.array(inputs, dtype=float)
+        if self.separate:
+            tokens = tokens[:, D_CODE:]
+            tokens = numpy.concatenate([tokens[:-1:2] + tokens[1::2], tokens[-1:]])
         x, y = tokens[:-1, :-1], tokens[:-1, -1:]
         return [[float(least_squares(x, y, tokens[-1, :-1])[0])]]

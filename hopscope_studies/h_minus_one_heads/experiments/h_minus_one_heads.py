@@ -1,8 +1,8 @@
-"""A mixture of h − 1 heads: does training gates and experts in turn do better, and do experts specialise?
+"""A mixture of h − 1 heads: does training gates and experts in turn help, and do experts specialise?
 
 After Peng et al. (2020, arXiv:2005.06537), who train on translation. Here half of the sequences must be continued from
-context and half by heart, from a finite training set. The rivals are plain attention, dropout of one head, and the same
-mixture trained jointly. Models without gates have the gates' parameters in their MLPs.
+context and half from memory, with a finite training set. The rivals are plain attention, dropout of one head, and the
+same mixture trained jointly. Models without gates have the gates' parameters in their MLPs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BY_HAND = {"quick": MadeByHand(32), "cpu": MadeByHand(), "paper": MadeByHand()}
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """Gates made by hand, and all models."""
+    """The measurement of hand-set gates, and all runs."""
     yield BY_HAND[scale]
     yield from (config for _, config in cells(scale))
 
@@ -43,22 +43,22 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
     `end`: parameters, loss (nats, on fresh sequences), loss of either kind, loss before training, guess and best; of
     mixtures with learnt gates entropy, auc and apart (`scores.gate_numbers`), the same before training (start_…), and
-    what dropping heads costs. `gate`: layer, head, kind of sequences, mean share. `curve`: step, loss, train_loss.
-    `circuit`: paths and losses. `by hand`: the measures of gates made by hand, and of even ones.
+    the cost of dropping heads. `gate`: layer, head, kind of sequences, mean share. `curve`: step, loss, train_loss.
+    `circuit`: paths and losses. `by hand`: the measures of hand-set and of even gates.
     """
     named = {config.identity: trained for trained, config in cells(scale)}
     return rows_of(runs, lambda run: measured(run, named[run.config.identity], scale))
 
 
 def measured(run: Run, trained: str, scale: str) -> Iterator[dict[str, Any]]:
-    """One model, for the first seeds of some with its circuit."""
+    """Rows on one model; for the first seeds of some also on its circuit."""
     yield from ({"trained": trained, **row} for row in numbers(run, scale, trained in GATED))
     if run.config.training.seed < CIRCUITS[scale] and trained in SEARCHED_IN:
         yield {"trained": trained, "kind": "circuit", **circuit_numbers(run, scale)}
 
 
 def numbers(run: Run, scale: str, gated: bool) -> Iterator[dict[str, Any]]:
-    """Its end, its gates, its course."""
+    """Rows on a model's final numbers, its gates, and its course."""
     batch = run.task.sample(SEQUENCES[scale], generator(0, "asked"))
     end, first = run.at(run.steps[-1]), run.at(0)
     assert isinstance(end, Transformer) and isinstance(first, Transformer)

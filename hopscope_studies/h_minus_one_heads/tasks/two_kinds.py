@@ -40,12 +40,12 @@ class TwoKinds(OneAnswerTask):
 
     @cached_property
     def around(self) -> LastSuccessor:
-        """The first kind."""
+        """The task of the first kind."""
         return LastSuccessor(length=self.length, d_vocab=self.n_symbols)
 
     @cached_property
     def text(self) -> FixedNGram:
-        """The second kind."""
+        """The task of the second kind."""
         return FixedNGram(length=self.length, n_tokens=self.n_tokens)
 
     @property
@@ -55,7 +55,7 @@ class TwoKinds(OneAnswerTask):
     hop_names = ("in context", "by heart")
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
-        """`by_heart`, the kind of each sequence; `tokens`, one more than are shown."""
+        """Draw `by_heart`, the kind of each sequence, and `tokens`, one more than the model sees."""
         by_heart = torch.rand(n, 1, generator=generator, device=generator.device) < 0.5
         around, text = self.around.draw(n, generator)["tokens"], self.text.draw(n, generator)["tokens"]
         return {"by_heart": by_heart, "tokens": torch.where(by_heart, text + self.n_symbols, around)}
@@ -67,17 +67,17 @@ class TwoKinds(OneAnswerTask):
         return torch.stack([torch.where(by_heart, NOT_ASKED, answers), torch.where(by_heart, answers, NOT_ASKED)], -1)
 
     def copies(self, draw: Draw) -> Bool[Tensor, "batch position"]:
-        """Where a token came before."""
+        """Whether the token at each position occurred earlier."""
         return self.around.followers(draw) >= 0
 
     def correct(self, outputs: Tensor, batch: Batch) -> Bool[Tensor, "answer hop"]:
-        """Of both kinds, each by its own hop."""
+        """Whether each answer is right, for both kinds."""
         answers = batch.targets.amax(-1)
         return (outputs.argmax(-1) == answers)[answers != NOT_ASKED][:, None]
 
     @cached_property
     def shares(self) -> tuple[float, float]:
-        """The shares of answers in context and by heart, estimated from 1,024 sequences."""
+        """The shares of answers in context and from memory, estimated from 1,024 sequences."""
         targets = self.sample(1024, 0).targets != NOT_ASKED
         of_text = float(targets[..., 1].sum() / targets.sum())
         return 1 - of_text, of_text
@@ -88,7 +88,7 @@ class TwoKinds(OneAnswerTask):
 
     @property
     def solved_below(self) -> float:
-        """5 % of the way from what can be known to chance (ours)."""
+        """5 % of the way from the lowest possible loss to chance (ours)."""
         return self.bayes_loss + 0.05 * (self.chance - self.bayes_loss)
 
     @property
@@ -97,7 +97,7 @@ class TwoKinds(OneAnswerTask):
 
     @property
     def baselines(self) -> dict[str, float]:
-        """Nats: all tokens equally likely; the kind known; the best that can be known; the answers known."""
+        """Losses in nats: all tokens equally likely; the kind known; the lowest possible loss; 0."""
         kinds = self.shares[0] * self.around.uniform() + self.shares[1] * self.text.uniform()
         return {
             "any token": self.uniform(),
@@ -112,13 +112,13 @@ class TwoKinds(OneAnswerTask):
     # In plain Python -----------------------------------------------------------------------------------------
 
     def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact for every two neighbours, for illustration: the text follows a table, the other kind a look-up."""
+        """A fact for every two neighbours, for illustration only: real answers need the table or a look-up."""
         tokens = [f"t{token}" for token in self.inputs(draw)[row].tolist()]
         facts = [Fact((before,), after) for before, after in pairwise(tokens)]
         return Problem(tuple(dict.fromkeys(facts)), (tokens[-1],))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """The answers of the kind's own brute force, as laws."""
+        """The answers of the brute force of the sequence's kind, as distributions."""
         if inputs[0] >= self.n_symbols:
             laws = self.text.brute_force([token - self.n_symbols for token in inputs])
             first: list[list[BestAnswer]] = [[None, None]]
@@ -126,10 +126,10 @@ class TwoKinds(OneAnswerTask):
         return [[self.certain(answer), None] for [answer] in self.around.brute_force(inputs)]
 
     def certain(self, answer: BestAnswer) -> BestAnswer:
-        """A law that is certain of an answer."""
+        """The distribution with probability 1 on an answer."""
         return {answer: 1.0} if isinstance(answer, int) else None
 
     def shifted(self, law: BestAnswer) -> dict[int, float]:
-        """A law of the text, with its tokens renumbered as here."""
+        """A distribution over the text's tokens, with tokens renumbered as in this task."""
         assert isinstance(law, dict)
         return {token + self.n_symbols: share for token, share in law.items()}

@@ -1,4 +1,4 @@
-"""Mixtures of h − 1 heads: the task against its parts, gates made by hand, and both sides of every claim."""
+"""Tests of `h_minus_one_heads`: the task against its parts, hand-set gates, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_each_kind_keeps_its_own_rule_in_a_thousand_sequences():
 
 
 def test_losses_by_sequence_add_up_to_the_task_s():
-    """Where every sequence asks equally much; else the task weighs answers and this weighs sequences."""
+    """Weighted by the number of answers, the means of sequences give the task's loss."""
     model, batch = by_hand(TASK), TASK.sample(64, 0)
     asked = (batch.targets.amax(-1) != NOT_ASKED).sum(1).double()
     mean = (losses(model, batch) * asked).sum() / asked.sum()
@@ -103,7 +103,7 @@ def test_every_run_is_named_once():
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     rows = []
     for seed in range(5):
         for trained in cells.TRAINED:

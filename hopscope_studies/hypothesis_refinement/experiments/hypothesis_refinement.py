@@ -1,8 +1,8 @@
 """Hypothesis refinement: scripted proposers by closed form, noise, and SmolLM2 (Qiu et al., 2024, arXiv:2310.08559).
 
-After sections 2 and 3: rules are proposed, tried on eight examples, and the best is kept. Proposers are scripted, so
-what the loop must find is known. SmolLM2-135M is asked for outputs alone (the paper's standard prompting). The same
-exercises with shuffled examples are its control.
+After sections 2 and 3: rules are proposed and tested on eight examples, and the best one is kept. Proposers are
+scripted, so the loop's results have a closed form. SmolLM2-135M is asked for outputs alone (the paper's standard
+prompting). The same exercises with shuffled examples are its control.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ COUNTS = {"quick": (2, 2), "cpu": (40, 20), "paper": (500, 500)}  # as text to b
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What SmolLM2 is asked; at `paper` Gemma, too."""
+    """The work on SmolLM2; at `paper` also on Gemma."""
     yield from asked(MODELS[scale], scale)
 
 
 def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
-    """Proposers and scripted models in both domains; language models in code, and in chat."""
+    """The work on proposers and scripted models in both domains, and on language models in code and in chat."""
     yield from (Proposals(domain, SCRIPTED[scale]) for domain in DOMAINS)
     for model in ("known:oracle", "known:uniform"):
         yield from (Asked(model, domain, count=SCRIPTED[scale], choose=True) for domain in DOMAINS)
@@ -47,7 +47,8 @@ def table(runs: list[Finished], scale: str) -> DataFrame:
     """A row per number.
 
     Columns: run, version, seed, part, model, domain, layout, labels, protocol, measure, n, value, low, high, chance.
-    `part` says what a run is for: proposers, scripted, language. For proposers, labels names the proposer, and chance
-    is the closed form. With labels `true beyond shuffled`, low and high are the one-sided probabilities of a sign test.
+    `part` is the purpose of the run: proposers, scripted, language. For proposers, labels names the proposer, and
+    chance is the closed form. With labels `true beyond shuffled`, low and high are the one-sided probabilities of a
+    sign test.
     """
     return rows_of(runs).round({"value": 5, "low": 5, "high": 5, "chance": 8})

@@ -19,5 +19,5 @@ SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """What Gemma is asked."""
+    """The work on Gemma."""
     yield from asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)

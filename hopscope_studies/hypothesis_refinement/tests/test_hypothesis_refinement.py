@@ -1,4 +1,4 @@
-"""The loop by all that a proposer may say; claims on tables made by hand hold, and fail where they should."""
+"""Tests of `hypothesis_refinement`: the loop on all sequences of proposals, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hopscope_studies.hypothesis_refinement.refinement import found_by_chance, r
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize(("hypotheses", "rounds"), [(1, 1), (2, 1), (1, 3), (2, 3)])
 def test_the_closed_form_by_all_that_may_be_proposed(domain, hypotheses, rounds):
-    """Every sequence of right and wrong hypotheses with its probability: one is right with 1 − (1 − p)^NT."""
+    """The probabilities of all sequences of right and wrong hypotheses that find the rule sum to 1 − (1 − p)^NT."""
     bench, percent = HypothesisRefinement(domain, "rule"), 20
     one, world = bench.instance(0, 1), bench.world
     wrong = next(rule for rule in world.rules if rule != one.rule)
@@ -111,7 +111,7 @@ def table(
     more: tuple[float, float] = (0.001, 0.999),
     form: tuple[float, float] = (0.9, 0.0),
 ) -> DataFrame:
-    """Everything as claimed, unless said otherwise; `more` are the sign test's two probabilities."""
+    """A table for which every claim holds, unless arguments change it; `more` are the sign test's probabilities."""
     beyond = {"ends": more, "chance": 0.0}
     choice = {"domain": "lights", "protocol": "log_likelihood"}
     rows = [

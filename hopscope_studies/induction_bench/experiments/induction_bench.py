@@ -39,13 +39,13 @@ def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
     """The learner on every size; scripted models on both that are asked; language models on these."""
     yield from (Learned(*size, count=LEARNED[scale]) for size in GRID[scale])
     for model in ("known:oracle", "known:uniform"):
-        yield from (Asked(model, "chat", *size, count=SCRIPTED[scale], choose=False) for size in (SMALL, LARGE))
+        yield from (Asked(*size, model=model, count=SCRIPTED[scale], choose=False) for size in (SMALL, LARGE))
     few, fewer = COUNTS[scale]
     for model in models:
         plain = "raw" if model in BASE else "chat"
-        yield Asked(model, plain, *SMALL, count=few, choose=scale != "cpu")
-        yield Asked(model, "few_shot", *SMALL, count=few)
-        yield Asked(model, plain, *LARGE, count=fewer, choose=scale == "paper")
+        yield Asked(*SMALL, model=model, layout=plain, count=few, choose=scale != "cpu")
+        yield Asked(*SMALL, model=model, layout="few_shot", count=few)
+        yield Asked(*LARGE, model=model, layout=plain, count=fewer, choose=scale == "paper")
 
 
 def table(runs: list[Finished], scale: str) -> DataFrame:

@@ -16,7 +16,7 @@ from hopscope.language.benchmarks.induction_bench import InductionBench
 from hopscope.language.controlled import at_least, controlled
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.chat import Chat
-from hopscope_studies.induction_bench.experiments import induction_bench
+from hopscope_studies.induction_bench.experiments import induction_bench, induction_bench_osl
 from hopscope_studies.induction_bench.figure import figure
 from hopscope_studies.induction_bench.measured import Learned
 
@@ -110,6 +110,35 @@ def test_what_chance_could_do_is_undecided():
         assert {id for id, verdict in found.items() if verdict == "undecided"} == {"form_needs_examples"}
 
 
+OSL = ("L-OSL (2, 3, 2)", "R-OSL (2, 3, 2)", "L-OSL (3, 3, 2)")
+
+
+def osl_table(**changes: Any) -> DataFrame:
+    """The same for output strictly local functions, of which nothing was asked in chat, and no choice."""
+    every = table(**changes)
+    asked = every[(every.part != "language") | ((every.layout == "few_shot") & (every.measure != "choice"))]
+    beyond = asked[asked.labels == "true beyond shuffled"]
+    whole = every[(every.part == "language") & (every.measure == "compatibility")]
+    parts = [asked.assign(size=OSL[0]), beyond.assign(size=OSL[1]), whole.assign(size=OSL[2], layout="few_shot")]
+    return pandas.concat(parts, ignore_index=True)
+
+
+def test_what_was_not_asked_is_not_judged():
+    judged = {claim.id: claim.verdict for claim in induction_bench_osl.claims(osl_table())}
+    assert list(judged) == claim_ids("induction_bench_osl")
+    assert set(judged.values()) == {"holds"}
+    assert set(verdicts()) - set(judged) == {"recall_beyond_shuffled", "chooses_beyond_shuffled", "form_needs_examples"}
+    failed = [claim.id for claim in induction_bench_osl.claims(osl_table(compatible=0.16)) if claim.verdict == "fails"]
+    assert failed == ["compatibility_near_zero"]
+
+
+def test_both_classes_have_to_be_beyond_shuffled_examples():
+    found = osl_table()
+    found.loc[(found["size"] == OSL[1]) & (found.labels == "true beyond shuffled"), ["low", "high"]] = 0.3, 0.8
+    judged = {claim.id: claim.verdict for claim in induction_bench_osl.claims(found)}
+    assert judged["recall_beyond_shuffled_after_examples"] == "undecided"
+
+
 def test_the_sign_test_by_hand():
     assert at_least(0, 0) == at_least(0, 5) == 1
     assert at_least(5, 5) == 1 / 32
@@ -147,3 +176,5 @@ def test_learner_rows_are_shares_with_intervals():
 def test_the_figure_shows_learner_measures_and_choice():
     titles = [ax.get_title("left") for ax in figure(table()).axes]
     assert titles == ["An exact learner", "m: rules in the answer", "One set of rules of four, (2, 3, 2)"]
+    titles = [ax.get_title("left") for ax in figure(table()[lambda rows: rows.measure != "choice"]).axes]
+    assert titles == ["An exact learner", "m: rules in the answer"]

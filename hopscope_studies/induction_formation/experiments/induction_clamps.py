@@ -1,7 +1,8 @@
 """What needs to go right for an induction head? Clamps during training (Singh et al., 2024, section 5).
 
-Each part of the circuit is supplied in turn while the rest trains. Whatever then forms at once was waiting for that
-part. The paper's claim is the order of speed, here over 8 seeds. Beside it stands the toy, a product of three vectors.
+Each part of the circuit is supplied in turn while the rest trains. If the rest then forms at once, it was waiting for
+that part. The paper's claim is about the order of learning times, here over 8 seeds. The toy model, a product of three
+vectors, is trained in the same way.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """Every clamp, and the toy, over seeds."""
+    """Every clamp and the toy model, with every seed."""
     yield from cells(CLAMPS, range(SEEDS[scale]), scale)
     yield from (Product(seed=seed, **({"most": 100} if scale == "quick" else {})) for seed in range(SEEDS[scale]))
 
 
 def table(finished: list[Run | Finished], scale: str) -> DataFrame:
-    """The course of every run, and the toy's steps."""
+    """Rows on the course of every run, and on the toy model's steps."""
     return courses_of(finished, namer(CLAMPS, cell, scale), best)

@@ -1,7 +1,7 @@
 """An induction head forms: plateau, phase change and several heads (Singh et al., 2024, sections 3 and 4).
 
-The free model over 8 seeds; the same with more classes, or more labels (section 5); the circuit by hand; the untrained
-model, which is the first row of each course. See the study's README.
+The experiment has the free model with 8 seeds, the same with more classes or more labels (section 5), a hand-set
+circuit, and the untrained model as the first row of each course. See the study's README.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SEEDS = {"quick": 1, "cpu": 8, "paper": 8}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """The free model, and other data, over seeds."""
+    """The free model and the other data, with every seed."""
     return cells(FREE, range(SEEDS[scale]), scale)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """The course of every run; for free runs and the model by hand also what heads are worth."""
+    """Rows on the course of every run; for free runs and the hand-set model also on what heads are worth."""
     task, name_of = ItemLabels(**TASK), namer(FREE, cell, scale)
     made = rows_by_hand(told({}, induction(task), task, 0), condition=BY_HAND)
     free = [run for run in runs if name_of(run.config) == "free"]
@@ -44,5 +44,5 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def told(of: dict[str, Any], model: Any, task: Any, step: int) -> list[dict[str, Any]]:
-    """What heads are worth, as rows."""
+    """Rows on what a model's heads are worth."""
     return [entry(of, kind, name, value, step) for kind, name, value in judged(model, task)]

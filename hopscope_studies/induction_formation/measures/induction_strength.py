@@ -1,7 +1,6 @@
 """Induction strength (Singh et al., ICML 2024, arXiv:2404.07129, section 3).
 
-It is attention to the right label minus that to wrong ones. Attention to all labels alike scores 0, and so does
-attention to none.
+It is the attention to the right label minus that to wrong labels. It is 0 if all labels get equal attention, or none.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def induction_strength(seen: Observation) -> dict[str, float]:
 
 
 def strength(pattern: Float[Tensor, "batch query key"], among: Roles) -> Float[Tensor, "batch query"]:
-    """Of every position: attention to values of its chain minus attention to others'."""
+    """For every position, attention to values of its chain minus attention to those of others."""
 
     def on(relation: Relation) -> Tensor:
         return (pattern * among.pairs("query", "value[1]", relation)).sum(-1)

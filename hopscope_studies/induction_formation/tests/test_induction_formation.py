@@ -1,4 +1,4 @@
-"""Induction heads form: claims on tables made by hand, either way; the toy against autograd; the circuit by hand."""
+"""Tests of `induction_formation`: claims that hold or fail, the toy model against autograd, the hand-set circuit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def verdicts(source, rows: list[dict]) -> dict[str, str]:
 
 
 def formation(losses, strengths, alone, accuracies, gains, labels, classes, hand, start) -> list[dict]:
-    """A table of the first experiment: of every free run the same."""
+    """A table of the first experiment in which all free runs are equal."""
     rows = [row(BY_HAND, 0, "accuracy", "whole", hand), row(BY_HAND, 0, "strength", "H0", hand)]
     for seed in SEEDS:
         rows += [row("free", seed, "loss", "validation", loss, 100 * i) for i, loss in enumerate(losses)]
@@ -172,7 +172,7 @@ def test_by_hand_it_is_one_head_of_strength_1():
 
 
 def test_strength_counts_right_minus_wrong():
-    """Half on the right label, a quarter on the wrong, a quarter on the query itself: one quarter."""
+    """With half of the attention on the right label and a quarter on the wrong one, the strength is one quarter."""
     task = ItemLabels(d_item=8)
     batch = task.sample(32, 0)
     same = batch.roles.pairs("query", "value[1]", "same")[:, -1]

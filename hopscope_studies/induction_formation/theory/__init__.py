@@ -1,1 +1,1 @@
-"""What can be worked out by hand of the phase change."""
+"""Theory of the phase change."""

@@ -1,4 +1,4 @@
-"""The toy of the phase change: a product of three vectors is learnt slowly until all three are there.
+"""The toy model of the phase change: a product of three vectors, none of which is learnt before the others.
 
 Singh et al. (ICML 2024, arXiv:2404.07129, section 5): ½ mean (a_i b_j c_k − a*_i b*_j c*_k)² is minimised by gradient
 descent. Each vector's gradient is proportional to the overlaps of the other two with their targets, so all three wait
@@ -26,7 +26,7 @@ CLAMPED = ("", "c", "bc")
 
 @dataclass(frozen=True)
 class Product(Report):
-    """Steps of gradient descent until the loss is half of that of a product that is 0, by what is clamped."""
+    """Steps of gradient descent until the loss is half of the loss at 0, by which vectors are clamped."""
 
     label, file = "three-vectors", "steps.json"
 
@@ -43,18 +43,18 @@ class Product(Report):
         return {"seed": self.seed, "condition": "toy"}
 
     def rows(self, report: Any) -> Iterator[dict[str, Any]]:
-        """A row for what is clamped."""
+        """A row for each set of clamped vectors."""
         for name, steps in report.items():
             yield entry({}, "closed", "bc", steps) if name == "closed" else entry({}, "toy", name, steps)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
-        """Targets and starts, a row each for a, b and c, in float64."""
+        """Targets and starting values; each is a matrix with rows for a, b and c, in float64."""
         random = generator(self.seed, "product")
         shape = (3, self.d)
         return tuple(torch.randn(shape, generator=random, dtype=torch.float64) for _ in range(2))  # type: ignore[return-value]
 
     def half(self, clamped: Collection[str]) -> int | None:
-        """The first step with a loss below half of that of a product that is 0; None if there is none in time."""
+        """The first step with a loss below half of the loss at 0; None if there is none within the allowed steps."""
         targets, now = self.vectors()
         free = torch.tensor([name not in clamped for name in "abc"])[:, None]
         now = torch.where(free, now, targets)
@@ -66,7 +66,7 @@ class Product(Report):
         return None
 
     def closed(self) -> int:
-        """The same with b and c clamped, in closed form: a's error shrinks by 1 − lr ‖b*‖² ‖c*‖² / d³ at every step."""
+        """As `half` with b and c clamped, in closed form: a's error shrinks by 1 − lr ‖b*‖² ‖c*‖² / d³ per step."""
         targets, now = self.vectors()
         rate = self.lr * float(targets[1:].square().sum(1).prod()) / self.d**3
         far = float((now[0] - targets[0]).square().sum() / targets[0].square().sum())
@@ -74,13 +74,13 @@ class Product(Report):
 
 
 def loss(now: Tensor, targets: Tensor) -> float:
-    """½ mean (a b c − a* b* c*)², by inner products alone."""
+    """The loss ½ mean (a b c − a* b* c*)², from inner products alone."""
     own, theirs, both = (float((x * y).sum(1).prod()) for x, y in ((now, now), (targets, targets), (now, targets)))
     return (own + theirs - 2 * both) / 2 / now.shape[1] ** 3
 
 
 def slopes(now: Tensor, targets: Tensor) -> Tensor:
-    """Its gradient: of a, (a ‖b‖² ‖c‖² − a* (b·b*) (c·c*)) / d³, and so on."""
+    """The loss's gradient: for a, (a ‖b‖² ‖c‖² − a* (b·b*) (c·c*)) / d³; the others by symmetry."""
     own, both = now.square().sum(1), (now * targets).sum(1)
     others = [[j for j in range(3) if j != i] for i in range(3)]
     rows = [now[i] * own[js].prod() - targets[i] * both[js].prod() for i, js in enumerate(others)]

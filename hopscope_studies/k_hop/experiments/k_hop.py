@@ -57,7 +57,7 @@ def enough(k: int) -> int:
 
 
 def config(scale: str, k: int, curriculum: str, layers: int, seed: int) -> Config:
-    """A run; its length grows with the number of difficulties 1, 2, 4, … k, and not with the curriculum."""
+    """The configuration of a run; steps grow with the number of difficulties 1, 2, 4, … k, whatever the curriculum."""
     task = KFold(n_hops=k, n_symbols=N_SYMBOLS[scale], curriculum=curriculum)
     training = TRAINING.but(steps=STAGE[scale] * len(task.difficulties), seed=seed)
     if scale == "quick":
@@ -101,13 +101,13 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """The talk's three statements."""
-    sentence = "Models trained on k-fold composition alone (k = {}) stay at the chance loss ln N."
+    sentence = "Models trained on k hops alone (k = {}) stay at ln N, the loss of a guess among N symbols."
     yield alone(at_k(table, "none"), sentence)
-    for name, words in (("layerwise", "curriculum"), ("mixture", "mixture")):
-        yield solved(at_k(table, name), name, words)
+    yield solved("curriculum_solves", at_k(table, "layerwise"), "in stages of 1, 2, 4, … hops (`layerwise`)")
+    yield solved("mixture_solves", at_k(table, "mixture"), "on a mixture of 1, 2, 4, … hops (`mixture`)")
     sentence = (
-        "Models trained on several hops from the start learn 1, 2, 4, … hops one after the other ({} pairs of "
-        "neighbours)."
+        "Models that are trained on 1, 2, 4, … hops from the start learn them one after the other (judged on {} pairs "
+        "of successive numbers)."
     )
     yield in_order(ends(table), sentence, source="")
     yield by_layer(ends(table))
@@ -115,11 +115,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield cost_of_a_mixture(at_k(table, "mixture"))
 
 
-def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
+def solved(id: str, rows: DataFrame, words: str) -> Claim:
     return over_runs(
-        f"{words}_solves",
-        f"With the {words} (`{curriculum}`), models solve k-fold composition within the same number of steps, k = "
-        f"{listed(rows.task_k)} ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
+        id,
+        f"Trained {words}, models solve k hops (k = {listed(rows.task_k)}) in as many steps as training on k "
+        f"hops alone has ({(rows.loss < SOLVED).sum()} of {len(rows)} runs do).",
         rows.loss,
         "final loss over ln N",
         rows,
@@ -128,15 +128,15 @@ def solved(rows: DataFrame, curriculum: str, words: str) -> Claim:
 
 
 def by_layer(rows: DataFrame) -> Claim:
-    """The greatest number of hops that L layers have learnt of all at once, against the 2^(L−1) that they can."""
+    """The claim about the most hops that L layers learn when all are asked, against the possible 2^(L−1)."""
     every = rows[rows.curriculum == "implicit"]
     reached = every.assign(reached=every.k.where(every.learnt.notna(), 0)).groupby("run").reached.max()
     allowed = every.groupby("run").layers.first().map(lambda layers: 2 ** (layers - 1))
-    words = "; ".join(f"L = {n}: {listed(reached[allowed == 2 ** (n - 1)])}" for n in sorted(set(every.layers)))
+    words = "; ".join(f"{listed(reached[allowed == 2 ** (n - 1)])} with L = {n}" for n in sorted(set(every.layers)))
     return over_runs(
         "layer_by_layer",
-        "Models of L layers learn 2^(L−1) hops and no more, so that each layer doubles the hops (greatest number "
-        f"learnt with {words}).",
+        "Trained on all numbers of hops at once, models of L layers learn 2^(L−1) hops and no more: each layer doubles "
+        f"the hops (greatest numbers learnt: {words}).",
         reached / allowed,
         "ratio of the greatest number of hops below half of ln N to 2^(L−1)",
         rows,
@@ -145,7 +145,7 @@ def by_layer(rows: DataFrame) -> Claim:
 
 
 def cost_alone(table: DataFrame) -> Claim:
-    """How many times as many steps one more hop costs; a run that never learnt bounds it from below."""
+    """The claim about the factor by which one more hop increases the steps; censored runs give a lower bound."""
     rows = at_k(table, "none")
     steps = rows.learnt.fillna(rows.steps).groupby(rows.task_k).median()
     symbols = round(math.exp(table.chance.iloc[0]))
@@ -157,9 +157,9 @@ def cost_alone(table: DataFrame) -> Claim:
     least = any(rows[rows.task_k == b].learnt.isna().any() for _, b in pairs)
     return over_runs(
         "cost_alone",
-        f"Without a curriculum the cost of k-fold composition grows as N^k: each further hop takes N = {symbols} "
-        "times as many steps (from k = "
-        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; a lower bound' if least else ''}).",
+        f"Trained on k hops alone, models need steps that grow as N^k: each further hop takes at least N = {symbols} "
+        "times as many steps (measured from k = "
+        f"{', '.join(f'{a} to {b}' for a, b in pairs) or 'none'}{'; the factor is a lower bound' if least else ''}).",
         Series([steps[b] / steps[a] for a, b in pairs], dtype=float),
         "ratio of median steps to half of ln N with one more hop",
         table,
@@ -169,14 +169,14 @@ def cost_alone(table: DataFrame) -> Claim:
 
 
 def cost_of_a_mixture(rows: DataFrame) -> Claim:
-    """The slope of log steps over log k."""
+    """The claim about the slope of log steps over log k."""
     known = rows.assign(learnt=rows.learnt.clip(lower=1)).dropna(subset="learnt").groupby("seed")
     powers = [power_law(seed.task_k, seed.learnt)[1] for _, seed in known if seed.task_k.nunique() > 1]
     never = int(rows.learnt.isna().sum())
     return over_runs(
         "cost_of_a_mixture",
-        "With a mixture of hops the number of steps that models need to learn k hops grows at most linearly in k "
-        f"(the number is the exponent; {never} of {len(rows)} runs never learnt them).",
+        "Trained on a mixture of numbers of hops, models need steps to learn k hops that grow at most linearly with k "
+        f"(the number is the exponent of k; {never} of {len(rows)} runs never learnt k hops).",
         Series(powers, dtype=float),
         "exponent",
         rows,

@@ -1,4 +1,4 @@
-"""`easy_to_hard` and `hop_k_depth`: what is frozen when, errors counted by hand, and claims on tables made by hand."""
+"""Tests of `easy_to_hard` and `hop_k_depth`: frozen weights by stage, errors counted by hand, and claims."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hopscope_studies.k_hop.experiments import easy_to_hard, hop_k_depth
 
 
 def trained(text: str, step: int) -> set[str]:
-    """Which of these weights an update after so many others moves."""
+    """The weights that the update after `step` others changes."""
     names = ("W_E", "W_pos", "W_U", *(f"blocks.{layer}.attn.W_O" for layer in range(4)))
     frozen = parse_frozen(text)
     return {name.removesuffix(".attn.W_O") for name in names if not any(one.holds(name, step) for one in frozen)}
 
 
 def test_a_layer_trains_in_the_stage_of_its_number():
-    """Four layers, three stages of 10 steps: the last stage has both layers that are left."""
+    """With four layers and three stages of 10 steps, the last stage trains both remaining layers."""
     text = easy_to_hard.one_after_the_other(4, 3, 30)
     assert trained(text, 0) == trained(text, 9) == {"W_E", "W_pos", "W_U", "blocks.0"}
     assert trained(text, 10) == trained(text, 19) == {"W_U", "blocks.1"}
@@ -43,7 +43,7 @@ def test_every_k_has_the_same_depth_and_the_heads_are_half_the_symbols():
 def curves(
     curriculum: str, task_k: int, learnt: dict[int, float | None], seed: int = 0, last: float = 0.0
 ) -> list[dict]:
-    """Hops at ln 4 that fall to 0 at a step, half-way 5 steps before; None: never."""
+    """Curves of hops at ln 4 that fall to 0 at a step (None: never)."""
     chance, rows = 1.3863, []
     for k, step in learnt.items():
         about = {"run": f"{curriculum}{task_k}{seed}", "version": "v", "seed": seed, "curriculum": curriculum}
@@ -54,7 +54,7 @@ def curves(
 
 
 def test_growth_is_compared_with_growth():
-    """Alone 2 hops take 95 steps and 4 never come: more than 10.5 times; together 95 and 295: 3.1 times."""
+    """Alone, 2 hops take 95 steps and 4 never come: a factor above 10.5. Together they take 95 and 295: 3.1."""
     rows = curves("none", 2, {2: 100}) + curves("none", 4, {4: None})
     rows += curves("implicit", 2, {1: 50, 2: 100}) + curves("implicit", 4, {1: 50, 2: 100, 4: 300})
     rows += curves("implicit", 8, {1: 50, 2: 100, 4: 300, 8: None})
@@ -64,7 +64,7 @@ def test_growth_is_compared_with_growth():
     assert set(found) == set(claim_ids("easy_to_hard"))
     growth = found["growth_is_slower_with_easy_data"]
     assert (growth.verdict, growth.number) == ("holds", pytest.approx((1000 / 95) / (295 / 95)))
-    assert "more than 10.5 times" in growth.sentence and "k = 8: never" in growth.sentence
+    assert "(more than 10.5)" in growth.sentence
     fails = {"eight_hops_together", "stages_solve", "frozen_stages_solve"}
     assert {name for name, claim in found.items() if claim.verdict == "fails"} == fails
     assert found["freezing_helps"].number == pytest.approx(0.1 / 1.3863)
@@ -80,7 +80,7 @@ def test_growth_is_undecided_if_easy_data_do_not_teach():
 
 
 def test_errors_are_shares_of_defined_answers(tmp_path):
-    """Counted one by one, for the hops that each sequence asks."""
+    """Errors are counted one by one, for the hops that each sequence asks."""
     recipe = Training(steps=2, batch=4, val_size=4, log_every=2)
     run = train(Config(HopK(length=8, n_hops=2), Architecture(n_layers=1, d_model=8), recipe), tmp_path / "run")
     batch = run.task.sample(64, generator(0, "errors"))
@@ -108,7 +108,7 @@ def errors(cells: dict[int, list[float]]) -> DataFrame:
 
 
 def test_the_published_table_holds_its_own_claims():
-    """With gaps of the published table filled in; and a table in which depth does not help fails."""
+    """Claims hold for the published table with its gaps filled in, and fail if depth does not help."""
     published = {2: [0.0, 0.01, 0.14, 0.346, 0.423], 3: [0.0, 0.0, 0.01, 0.048, 0.15], 4: [0.0, 0.0, 0.0, 0.01, 0.015]}
     found = {claim.id: claim.verdict for claim in hop_k_depth.claims(errors(published))}
     assert set(found) == set(claim_ids("hop_k_depth")) and set(found.values()) == {"holds"}

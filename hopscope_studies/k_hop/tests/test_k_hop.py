@@ -1,4 +1,4 @@
-"""k-fold composition and two hops by hand, each curriculum on them, and the claims of their experiments."""
+"""Tests of `k_hop`: k-fold composition and two hops by hand, curricula, and claims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAN = float("nan")
 
 
 def by_hand(shown: list[list[int]], hidden: list[list[int]], a: int, b: int, hops: int) -> int:
-    """The definition: s_a p_a, then s_(a+1) p_(a+1), … in a circle."""
+    """The definition: apply s_a p_a, then s_(a+1) p_(a+1) and so on, cyclically."""
     for i in range(hops):
         turn = (a + i) % len(shown)
         b = shown[turn][hidden[turn][b]]
@@ -46,7 +46,7 @@ def test_every_answer_is_the_definitions(k, counts, cyclic):
 
 
 def test_two_permutations_by_hand():
-    """s = (1 2 0), (2 0 1), nothing hidden: 0 → 1 → 0, 1 → 2 → 1, 2 → 0 → 2; from the second on the same circle."""
+    """For s = (1 2 0), (2 0 1) and no hidden permutation: 0 → 1 → 0, 1 → 2 → 1, 2 → 0 → 2, and cyclically."""
     task = KFold(n_hops=2, n_symbols=3, hidden=0)
     draw = {"shown": torch.tensor([[[1, 2, 0], [2, 0, 1]]])}
     assert task.targets(draw)[0].tolist() == [[1, 0], [2, 1], [0, 2], [2, 0], [0, 1], [1, 2]]
@@ -72,7 +72,7 @@ def test_numbers_of_hops():
 
 
 def test_only_the_hops_of_the_batch_are_trained_and_all_are_measured():
-    """The gradient on the logits of other numbers of hops is zero; with the implicit curriculum none is."""
+    """Logits of other numbers of hops get no gradient; with the implicit curriculum all get one."""
     for name, reached in (("staged", [False, True, False]), ("implicit", [True, True, True])):
         task = KFold(curriculum=name)
         batch = (task.at(2) if name == "staged" else task).sample(3)
@@ -84,7 +84,7 @@ def test_only_the_hops_of_the_batch_are_trained_and_all_are_measured():
 
 
 def test_roles_follow_each_chain():
-    """value[j] holds what hop j leads to, and key[j + 1] stands where that symbol is asked about."""
+    """value[j] holds what hop j leads to, and key[j + 1] is where that symbol is asked about."""
     task = KFold(n_hops=3)
     batch = task.sample(30, 0)
     chain, inputs, targets = batch.roles.chain, batch.inputs, task.but(counts="all").targets(batch.draw)
@@ -100,7 +100,7 @@ def test_roles_follow_each_chain():
 
 
 def test_two_hop_counts_and_order():
-    """1 to 4 chains equally often; 11 pairs always; the first pair of a chain stands before its second."""
+    """1 to 4 chains are equally frequent, there are always 11 pairs, and a chain's first pair precedes its second."""
     task = TwoHop()
     batch = task.sample(4000, 0)
     kind = batch.draw["kind"]
@@ -117,7 +117,7 @@ def test_two_hop_counts_and_order():
 
 
 def test_two_hop_guesses_cost_what_the_baselines_say():
-    """Any end of a chain: the mean of ln 1 … ln 4 = ln(24) / 4; any other end: of ln 10, 9, 8, 7 = ln(5040) / 4."""
+    """Guessing among ends of chains costs the mean of ln 1 … ln 4, and among all ends that of ln 7 … ln 10."""
     task = TwoHop()
     assert task.baselines["any end of a chain"] == pytest.approx(math.log(24) / 4)
     assert task.baselines["any end"] == pytest.approx(math.log(5040) / 4)
@@ -131,7 +131,7 @@ def test_two_hop_guesses_cost_what_the_baselines_say():
 
 
 def test_two_hop_without_distractors_is_five_chains_of_two_pairs():
-    """As in the authors' script: 15 different tokens, each middle twice; whoever guesses among the ends pays ln 5."""
+    """As in the authors' script: 15 different tokens, each middle twice, and a guess among ends costs ln 5."""
     task = TwoHop(n_pairs=10, n_chains=5, fewest=5)
     batch = task.sample(300, 0)
     assert (batch.draw["chains"] == 5).all() and (batch.draw["kind"] >= 0).all()
@@ -155,7 +155,7 @@ def test_two_hop_refuses_what_does_not_fit():
 
 
 def doubling_attends(task: KFold, draw, layer: int) -> torch.Tensor:
-    """Where the paper's construction looks in a layer, one-hot: batch query key."""
+    """The pattern of the paper's construction in a layer, one-hot; shape (batch, query, key)."""
     once, n = task.once(draw), len(draw["shown"])
     k, symbols = once.shape[1:]
     if layer == 0:  # the hidden permutation, by place alone
@@ -168,7 +168,7 @@ def doubling_attends(task: KFold, draw, layer: int) -> torch.Tensor:
 
 
 def test_pointers_that_double_answer_every_number_of_hops():
-    """The paper's construction in patterns alone: layer l, chained, reads off 2^l hops; so ⌈log2 k⌉ + 1 layers do."""
+    """Chained, the construction's patterns up to layer l read 2^l hops, so ⌈log2 k⌉ + 1 layers suffice."""
     task = KFold(n_hops=8)
     assert isinstance(task, TokenTask)
     batch = task.sample(10, 0)
@@ -194,7 +194,7 @@ def test_a_model_for_all_stages_reads_every_position():
 
 
 def run_of(curriculum: str, task_k: int, layers: int, learnt: dict[int, int | None], end: int = 1000, seed: int = 0):
-    """A run whose hops fall from ln 4 to 0 at once at these steps; None: never."""
+    """Rows of a run whose hops fall from ln 4 to 0 at these steps (None: never)."""
     about = {"run": f"{curriculum}{task_k}.{layers}.{seed}", "version": "v", "seed": seed, "chance": math.log(4)}
     about |= {"curriculum": curriculum, "task_k": task_k, "layers": layers, "val_loss": 1.0}
     return [
@@ -218,7 +218,7 @@ def judged(source, rows: list[dict]):
 
 
 def test_claims_of_k_hop():
-    """Half of ln 4 is passed in the middle of a fall: at 75 for 100; k = 2 costs 175, k = 4 325."""
+    """With rows every 50 steps, half of ln 4 is passed at 75 for a fall at 100; k = 2 costs 175 and k = 4 325 steps."""
     found = judged(k_hop, tidy_runs())
     verdicts = {name: verdict for name, (verdict, _) in found.items()}
     assert verdicts == dict.fromkeys(claim_ids("k_hop"), "holds") | {
@@ -232,7 +232,7 @@ def test_claims_of_k_hop():
 
 @pytest.mark.parametrize(("end", "verdict"), [(2000, "holds"), (1000, "fails")])
 def test_two_ratios_show_a_law(end: int, verdict: str):
-    """k = 2 costs 75, k = 3 325, more than four times as many; k = 4 more than all its steps."""
+    """k = 2 costs 75 steps, k = 3 325, more than four times as many, and k = 4 more than the whole run."""
     rows = [row for row in tidy_runs() if row["curriculum"] != "none"]
     rows += run_of("none", 2, 2, {2: 100}) + run_of("none", 3, 3, {3: 350}) + run_of("none", 4, 3, {4: None}, end)
     assert judged(k_hop, rows)["cost_alone"] == (verdict, pytest.approx((325 / 75 + end / 325) / 2))

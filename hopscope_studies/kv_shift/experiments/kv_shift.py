@@ -36,7 +36,7 @@ DEPTHS = {"quick": LeastDepths(4, 3, 2), "cpu": LeastDepths(), "paper": LeastDep
 
 
 def runs(scale: str) -> Iterator[Config | Work]:
-    """The least depths, and all cells of the four parts."""
+    """The computation of minimum depths, and all runs of the four parts."""
     yield DEPTHS[scale]
     yield from (config for _, config in cells(scale))
 
@@ -46,9 +46,9 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
     `end`: steps, learnt (step at which accuracy reached 0.95; NaN: never), accuracy and start_accuracy on fresh
     sequences, loss, chance; for KV-shift models also the blends (`scores.blends`), and accuracy with keys unshifted and
-    with the construction's blends. `curve`: step, hop, hop_loss, and accuracy where it was watched. `hop`: hop, k, the
+    with the construction's blends. `curve`: step, hop, hop_loss, and accuracy if it was logged. `hop`: hop, k, the
     final loss, and the loss of a guess. `circuit`: paths and losses. `theory`: the minimum depth by mask, order and
-    hops, by formula, by letting all positions attend to all, and by a complete search (NaN where there was none).
+    hops, computed by formula, with attention from all positions to all, and by a complete search (NaN if not searched).
     `sheets`: the shares of chains, and of whole sheets, that need fewer layers.
     """
     named = {config.identity: name for name, config in cells(scale)}
@@ -56,7 +56,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def measured(run: Run, part: str, attention: str, layers: int, scale: str) -> Iterator[dict[str, Any]]:
-    """One model, for the first seeds of some cells with its circuit."""
+    """Rows on one model; for the first seeds of some cells also on its circuit."""
     about = {"part": part, "attention": attention, "layers": layers}
     yield from (about | row for row in numbers(run, scale, part))
     if run.config.training.seed < CIRCUITS[scale] and (part, attention, layers) in SEARCHED_IN:
@@ -64,7 +64,7 @@ def measured(run: Run, part: str, attention: str, layers: int, scale: str) -> It
 
 
 def numbers(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
-    """Its end, its course and its hops."""
+    """Rows on a model's final numbers, its course and its hops."""
     task, end = run.task, run.steps[-1]
     batch = task.sample(SEQUENCES[scale], generator(0, "asked"))
     model, first = run.at(end), run.at(0)
@@ -84,17 +84,17 @@ def numbers(run: Run, scale: str, part: str) -> Iterator[dict[str, Any]]:
 
 
 def learnt(run: Run) -> float:
-    """The step at which accuracy first reached 0.95, interpolated; NaN if never, or if it was not watched."""
+    """The step at which accuracy first reached 0.95, interpolated; NaN if never, or if it was not logged."""
     seen = [row for row in run.rows if "accuracy" in row]
     return crossing([row["step"] for row in seen], [-row["accuracy"] for row in seen], -ENOUGH)
 
 
 def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """The mean loss of every hop over the last 100 steps, and the loss of a guess."""
+    """Rows on the mean loss of every hop over the last 100 steps, and on the loss of a guess."""
     for hop, k, loss in endings_of([run])[["hop", "k", "loss"]].itertuples(index=False):
         yield {"kind": "hop", "hop": hop, "k": k, "loss": loss, "chance": guess(run.task.baselines)}
 
 
 def guess(baselines: dict[str, float]) -> float:
-    """The loss of knowing where an answer may stand, but not which it is: the lowest baseline above 0."""
+    """The loss of a model that knows where an answer may be, but not which it is: the lowest baseline above 0."""
     return min(value for value in baselines.values() if value > 0)

@@ -1,6 +1,6 @@
 """Hand-set weights: one KV-shift layer that is an induction head, and two layers that follow three hops (ours).
 
-In the first model keys are the token before, (a, a') = (0, 1), and values the token itself, (b, b') = (1, 0). Queries
+In the first model keys are the previous token, (a, a') = (0, 1), and values the token itself, (b, b') = (1, 0). Queries
 and keys are one-hot tokens. If a token occurred several times, a bias by distance prefers the latest occurrence. In the
 second model every position gathers one hop in layer 0. In layer 1 a query finds the fact that begins with what it
 gathered. It takes that fact's second token, together with what this token gathered: pointer doubling (docs/theory.md).
@@ -20,7 +20,7 @@ KEYS, VALUES = (0.0, 1.0), (1.0, 0.0)
 
 
 def by_hand(task: LastSuccessor) -> Transformer:
-    """A model of one layer of one head, without MLP and norms, that names what followed its token last."""
+    """A one-layer, one-head model without MLP and norms that predicts what followed its token last."""
     n, slope = task.d_vocab, [f"L0 {distance}:{-NEARER * distance:g}" for distance in range(1, task.length)]
     shape = Architecture(
         n_layers=1,
@@ -54,7 +54,7 @@ OWN, NEXT, SECOND, THIRD = range(4)
 
 
 def three_hops(task: SymbolicRetrieval) -> Transformer:
-    """A model of two layers of one head that answers all three hops, of facts that come deepest first."""
+    """A model of two layers of one head that answers three hops, for facts presented deepest first."""
     n = task.d_vocab
     shape = Architecture(
         n_layers=2,
@@ -81,7 +81,7 @@ def three_hops(task: SymbolicRetrieval) -> Transformer:
 
 
 def look_up(model: Transformer, layer: int, wanted: int, written: tuple[int, ...], n: int) -> None:
-    """Let a layer find the fact that begins with the token in one register, and write what its second token holds.
+    """Let a layer find the fact that begins with the token in a register, and copy what the fact's second token holds.
 
     A match alone would also find the token that follows a fact's second token. So a fact's first token gets a bonus,
     in the last dimension of the head.
@@ -101,5 +101,5 @@ def look_up(model: Transformer, layer: int, wanted: int, written: tuple[int, ...
 
 
 def register(index: int, n: int) -> slice:
-    """Dimensions of a register."""
+    """The dimensions of a register."""
     return slice(index * n, (index + 1) * n)

@@ -1,4 +1,4 @@
-"""KV shift: its tasks against their definitions, weights made by hand, and both sides of every claim."""
+"""Tests of `kv_shift`: its tasks against their definitions, hand-set weights, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hopscope_studies.kv_shift.tests.by_hand import by_hand, three_hops
 
 
 def test_followers_and_tokens_seen_by_hand():
-    """c a b c: after the second c stood a at place 1; b has not come before."""
+    """In c a b c, the token after the last earlier c is at position 1; b has not occurred before."""
     tokens = torch.tensor([[2, 0, 1, 2]])
     assert [int(last_follower(tokens[:, :n])) for n in (1, 2, 3, 4)] == [-1, -1, -1, 1]
     assert seen_so_far(tokens).tolist() == [[1, 2, 3, 3]]
@@ -42,7 +42,7 @@ def test_what_came_before_is_followed_as_it_was_in_a_thousand_sequences():
 
 
 def test_once_a_token_repeats_all_is_periodic_and_asked():
-    """The first repetition at place j of what stood at i: period j − i from i on."""
+    """If position j first repeats the token of position i, the sequence has period j − i from i on."""
     batch = LastSuccessor(length=40, d_vocab=10).sample(200, 0)
     for inputs, targets in zip(batch.inputs.tolist(), batch.targets[..., 0].tolist(), strict=True):
         j = next(j for j in range(len(inputs)) if inputs[j] in inputs[:j])
@@ -52,7 +52,7 @@ def test_once_a_token_repeats_all_is_periodic_and_asked():
 
 
 def test_the_first_repetition_comes_when_birthdays_say():
-    """√(π V / 2) tokens on average, nearly: 10.0 for V = 64, with terms of order 1 beside."""
+    """The first repetition comes after √(π V / 2) tokens on average, up to terms of order 1: 10.0 for V = 64."""
     asked = LastSuccessor(length=60, d_vocab=64).sample(4000, 0).targets[..., 0] != NOT_ASKED
     first = asked.float().argmax(1)[asked.any(1)].float()
     expected = sum(math.prod((64 - i) / 64 for i in range(n + 1)) for n in range(64))
@@ -67,7 +67,7 @@ def test_sequences_that_break_the_rule_are_refused():
 
 
 def test_the_n_gram_s_tokens_follow_its_table():
-    """Counts of what follows each pair, over 64,000 tokens, against the table's rows."""
+    """Over 64,000 tokens, counts of what follows each pair agree with the table's rows."""
     task = FixedNGram(n_tokens=3, length=32, concentration=1.0)
     batch = task.sample(2000, 0)
     counts = torch.zeros(9, 3, dtype=torch.float64)
@@ -121,7 +121,7 @@ def test_without_its_blends_it_guesses_and_with_them_it_does_not(control):
 
 
 def test_two_layers_by_hand_follow_three_hops():
-    """What the least depth allows, real weights can do; without their blends they cannot."""
+    """Real weights can reach the exact minimum depth; without their blends they cannot."""
     task = SymbolicRetrieval(n_hops=3, order="deepest_first", d_vocab=24)
     model, batch = three_hops(task), task.sample(300, 0)
     right = task.correct(model(batch.inputs, at=task.query_positions), batch).float().mean(0)
@@ -149,7 +149,7 @@ def hop(part: str, attention: str, layers: int, k: int, loss: float) -> dict:
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table that bears every claim out; or one that contradicts each."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     rows = []
     kv = {"keys_before": 0.1 if bad else 0.9, "values_here": 0.9}
     kv |= {"unshifted": 0.9 if bad else 0.2, "constructed": 0.99, "start_accuracy": 0.5 if bad else 0.01}

@@ -1,10 +1,10 @@
 """In-context language learning: strings of random automata, read by attention, by n-gram heads, and by a recurrence.
 
 Akyürek et al. (2024, arXiv:2401.12973, sections 3 to 6) find that transformers learn such languages in context better
-than recurrent models, that their heads compute n-grams, and that n-gram heads put in by hand help all of them. Here:
-two layers with softmax attention, with three n-gram heads among the others, and with linear attention, which is a
-recurrence. Beside them stand n-gram models and a predictor that knows the automaton. Tables are long: what was measured
-of which run.
+than recurrent models, that their heads compute n-grams, and that n-gram heads put in by hand help all of them. Here
+models have two layers with softmax attention, with three n-gram heads among the others, or with linear attention, which
+is a recurrence. They are compared with n-gram models and with a predictor that knows the automaton. The table has one
+row per number.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ SEQUENCES = {"quick": 16, "cpu": 512, "paper": 512}  # on which ends are compare
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """For each seed a model of each kind."""
+    """A model of each kind for each seed."""
     for seed in range(SEEDS[scale]):
         for kind in KINDS:
             yield training(scale, kind, seed)
 
 
 def training(scale: str, kind: str, seed: int) -> Config:
-    """One training: its kind is a key of `KINDS`."""
+    """The run of a kind, which is a key of `KINDS`."""
     task, (layers, heads, width), how = SIZES[scale]
     shape = Architecture(
         n_layers=layers,
@@ -89,21 +89,21 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def measured(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
-    """A model over training, and at its end."""
+    """Rows on a model over training and at its end."""
     attention = run.config.model.as_dict()["attention"]
     kind = next(kind for kind, its in KINDS.items() if its == attention)
     yield from ({"kind": kind, **row} for row in (*course(run), *ending(run, sequences)))
 
 
 def course(run: Run) -> Iterator[dict[str, Any]]:
-    """The measures over training."""
+    """Rows on the measures over training."""
     for row in run.rows:
         for quantity, name in (("distance", "total_variation"), ("legal", "legal_accuracy")):
             yield {"step": row["step"], "quantity": f"course {quantity}", "value": row["measures"][name]["late"]}
 
 
 def ending(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
-    """The model at its end, and what n-gram models know of the same sequences."""
+    """Rows on the final model, and on n-gram models on the same sequences."""
     task = run.task
     assert isinstance(task, AutomatonStrings) and run.report is not None
     batch = task.sample(sequences, generator(run.config.training.seed, "language learning"))

@@ -24,7 +24,7 @@ WEIGHT = 1.0  # of each shorter context, in occurrences
 
 @dataclass(frozen=True)
 class AutomatonStrings(SourceTask):
-    """Strings that one automaton accepts, each after a separator; every symbol is asked, and no separator.
+    """Strings that one automaton accepts, each after a separator; symbols are asked, separators are not.
 
     ```
     | d b d c | d b a | d b d b d c …
@@ -90,7 +90,7 @@ class AutomatonStrings(SourceTask):
         return torch.where(following == self.separator, NOT_ASKED, following)
 
     def law(self, draw: Draw) -> Float[Tensor, "batch query vocab"]:
-        """The law of the next symbol; at positions that are not asked, that of the first state."""
+        """The law of the next symbol; at positions that are not asked, that of the initial state."""
         automata = Automata(draw["symbols"], draw["goals"], draw["degree"])
         laws = [automata.law(states.clamp(min=0), self.d_vocab) for states in draw["states"].T]
         return torch.stack(laws, 1)
@@ -107,7 +107,7 @@ class AutomatonStrings(SourceTask):
         return batch.targets[..., 0] != NOT_ASKED
 
     def asked_late(self, batch: Batch) -> Bool[Tensor, "batch query"]:
-        """The asked positions in the later half of sequences, where the automaton can be known."""
+        """The asked positions in the later half of sequences, where the automaton can be inferred."""
         return self.asked(batch) & (torch.arange(self.length, device=batch.targets.device) >= self.length // 2)
 
     def roles(self, draw: Draw) -> Roles:
@@ -127,11 +127,11 @@ class AutomatonStrings(SourceTask):
         return Problem(tuple(facts), ("state 0",))
 
     def named(self, token: int) -> str:
-        """`a`, `b` … and `|`."""
+        """The name of a token: `a`, `b` … or `|`."""
         return "|" if token == self.separator else f"s{token}" if self.n_symbols > 26 else chr(ord("a") + token)
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """By counting, from left to right, what followed each context of at most `context` tokens."""
+        """The same prediction by counting, from left to right, what followed each context of up to `context` tokens."""
         table: dict[tuple[int, ...], list[int]] = {}
         found: list[list[BestAnswer]] = []
         for place, token in enumerate(inputs):

@@ -1,4 +1,4 @@
-"""`language_learning`: strings against their automaton, n-gram heads against counting, and both sides of claims."""
+"""Tests of `language_learning`: strings, n-gram heads against counting, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TASK = AutomatonStrings(length=40)
 
 
 def test_strings_are_walks_of_their_automaton():
-    """200 sequences, 8,200 tokens, by the edges in the plain problem: from state 0 after each separator."""
+    """In 200 sequences, every token follows an edge of the plain problem, from state 0 after each separator."""
     batch, separator = TASK.sample(200, 3), TASK.separator
     names = [TASK.named(token) for token in range(TASK.d_vocab)]
     for row in range(200):
@@ -58,7 +58,7 @@ def test_the_law_is_even_over_the_edges_of_the_state():
 
 
 def test_the_vectorised_n_gram_model_is_the_plain_one():
-    """50 sequences, every position: 2,000 distributions, to 1e-12."""
+    """On 50 sequences, 2,000 distributions agree to 1e-12."""
     batch = TASK.sample(50, 2)
     for row, inputs in enumerate(batch.inputs.tolist()):
         found = TASK.foretold(batch.inputs[row : row + 1])[0]
@@ -88,7 +88,7 @@ def test_longer_contexts_name_more_legal_symbols():
 
 
 def plain_pattern(tokens: list[int], n: int) -> list[list[float]]:
-    """Attention of an n-gram head, by looking at every earlier place."""
+    """Attention of an n-gram head, found by looking at every earlier position."""
     rows = []
     for t in range(len(tokens)):
         last = tokens[t - n + 1 : t + 1] if t >= n - 1 else None
@@ -98,7 +98,7 @@ def plain_pattern(tokens: list[int], n: int) -> list[list[float]]:
 
 
 def test_n_gram_heads_attend_to_what_plain_search_finds():
-    """Orders 1 to 3 on 40 sequences of few tokens, entry by entry; the fourth head is a softmax head."""
+    """Orders 1 to 3 on 40 sequences with few tokens, entry by entry; the fourth head is a softmax head."""
     task = AutomatonStrings(length=24, n_symbols=4)
     shape = Architecture(n_layers=1, n_heads=4, d_model=16, attention="n_gram(orders='1,2,3')")
     model, tokens = shape.build(task, generator(0, "init")), task.sample(40, 0).inputs
@@ -112,7 +112,7 @@ def test_n_gram_heads_attend_to_what_plain_search_finds():
 
 @torch.no_grad()
 def test_a_head_that_puts_out_what_it_reads_is_the_table_of_counts():
-    """One layer with values and output set to copy tokens: its answers are the 2-gram frequencies, strictly before."""
+    """One layer whose values and outputs copy tokens: its outputs are the 2-gram frequencies of earlier positions."""
     task = AutomatonStrings(length=30)
     width = task.d_vocab
     shape = Architecture(
@@ -156,7 +156,7 @@ def test_its_circuit_is_searched_for_though_no_layer_can_be_started_at():
 
 
 def test_measures_by_hand():
-    """A model that says nothing: distance 1 − d/19 at a state of d edges, and token 0, legal where an edge reads it."""
+    """A model with uniform outputs has distance 1 − d/19 in a state of d edges, and its likeliest token is 0."""
     model = Architecture(n_layers=1, n_heads=1, d_model=8).build(TASK)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -195,7 +195,7 @@ BAD = {
 
 
 def tabled(numbers: dict[str, dict[str, float]]) -> DataFrame:
-    """Five seeds of each kind, with the same numbers."""
+    """A table with the same numbers for five seeds of each kind."""
     about = {"version": "0", "scale": "cpu", "step": 0}
     rows = [
         {**about, "run": f"{kind}{seed}", "kind": kind, "seed": seed, "quantity": quantity, "value": value}

@@ -1,4 +1,4 @@
-"""Associative memories against autograd, closed forms and hand calculation."""
+"""Tests of `memories`: autograd, closed forms and calculations by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_gradient_is_a_memory(seed):
 
 
 def test_the_lemma_term_by_term():
-    """Σ_k E_z[(p̂ − p) u_k e_z^T], summed term by term."""
+    """The lemma Σ_k E_z[(p̂ − p) u_k e_z^T], summed term by term."""
     inputs, outputs, joint, memory = drawn(4, 3, 5)
     total = torch.zeros_like(memory)
     for z, e in enumerate(inputs):
@@ -131,7 +131,7 @@ def test_overlap_is_what_is_asked_for():
 
 @pytest.mark.parametrize(("n", "d"), [(64, 64), (128, 64), (256, 64), (348, 128)])
 def test_recall_of_outer_products_is_as_expected(n, d):
-    """The reference counted 1.00, 0.97, 0.66 at d = 64, and 0.99 or more at d = 128."""
+    """The reference recalls are 1.00, 0.97, 0.66 at d = 64, and at least 0.99 at d = 128."""
     found = []
     for seed in range(8):
         random = generator(seed, "test")
@@ -146,7 +146,7 @@ def test_even_classes():
 
 
 class UpTo(Search):
-    """Passes up to 37."""
+    """A search in which sizes up to 37 pass."""
 
     label = "up-to"
 
@@ -181,7 +181,7 @@ def test_power_laws_are_fitted():
 
 
 def test_a_small_trained_matrix_holds_more_than_outer_products(tmp_path):
-    """d = 8: outer products hold fewer than 10 pairs, training more than 15 (the law: N log N = 64/1.3, so 17)."""
+    """At d = 8 outer products hold fewer than 10 pairs and training more than 15 (17 by N log N = 64/1.3)."""
     assert WrittenCapacity(2, 30, d=8).recall_at(16, tmp_path, lambda: False) < 0.9
     assert TrainedCapacity(2, 30, d=8, steps=1024).recall_at(16, tmp_path, lambda: False) >= 0.99
     assert TrainedCapacity(2, 30, d=8, ratio=2, n_classes=4, steps=512, lr=0.03).model.stored == 256
@@ -198,7 +198,7 @@ def test_a_batch_of_n_holds_every_input_once():
 
 
 def test_baselines_of_uneven_classes_by_hand():
-    """Seven inputs in three classes: 3, 2, 2."""
+    """Seven inputs fall into three classes of 3, 2 and 2."""
     expected = -3 / 7 * math.log(3 / 7) - 4 / 7 * math.log(2 / 7)
     assert list(Associations(7, 3).baselines.values()) == pytest.approx([expected, 0.0])
     with pytest.raises(BadInput, match="2 to the number of inputs, 4; got 5"):
@@ -207,7 +207,7 @@ def test_baselines_of_uneven_classes_by_hand():
 
 @torch.no_grad()
 def test_scores_are_those_of_theory():
-    """u_k^T W e_z, and u_k^T W_2 relu(W_1 e_z + b), of every input at once."""
+    """Scores are u_k^T W e_z and u_k^T W_2 relu(W_1 e_z + b), for every input at once."""
     task, inputs = Associations(6, 3), torch.arange(6)[:, None]
     matrix = MemoryArchitecture(5).build(task, generator(0, "init"))
     matrix.W.copy_(torch.randn(5, 5, generator=generator(0, "test")))
@@ -220,7 +220,7 @@ def test_scores_are_those_of_theory():
 
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_the_common_loop_is_full_batch_adamw(ratio, tmp_path):
-    """Ten steps written out, on all inputs in order."""
+    """The training equals ten steps of AdamW written out, on all inputs in order."""
     work = TrainedCapacity(d=6, ratio=ratio, n_classes=5, steps=10, lr=0.03)
     config = work.training_of(40)
     run = train(config, tmp_path, threads=1, compile="off")

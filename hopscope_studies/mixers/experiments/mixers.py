@@ -45,7 +45,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def config(scale: str, attention: str, rate: float, seed: int) -> Config:
-    """One run."""
+    """The configuration of one run."""
     steps, tiny = STEPS[scale], scale == "quick"
     lasting: dict[str, Any] = {"steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps)}
     training = Training(batch=64, schedule="linear", log_every=20, val_size=256).but(lr=rate, seed=seed, **lasting)
@@ -69,7 +69,7 @@ def windows(table: DataFrame, mixer: str, k: int) -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
 
     def claim(
         id: str, sentence: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any
@@ -81,23 +81,24 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         return concat([windows(table, mixer, k) for mixer in mixers])
 
     sentence = (
-        "With a convolution, the state space and the delta rule learn one hop in every seed, at some learning rate."
+        "With a short convolution, models of state space layers (Mamba-2) and of delta rule layers (DeltaNet) learn "
+        "one hop in every seed, at one or more of four learning rates."
     )
     yield claim("recall", sentence, together(CONVOLVED, 1), CONVOLVED, at_least=1)
     for mixer, name in zip(CONVOLVED, ("state space", "delta rule"), strict=True):
-        sentence = f"With a convolution, the {name} learns two hops in every seed, at some learning rate."
+        sentence = f"With a short convolution, {name} layers learn two hops in every seed, at some learning rate."
         yield claim(f"two_hops_{mixer}", sentence, windows(table, mixer, 2), (mixer,), at_least=1)
-    sentence = "Without a convolution, neither the state space nor the delta rule learns two hops at any learning rate."
+    sentence = "Without a convolution, state space and delta rule layers learn two hops at none of four learning rates."
     yield claim("needs_convolution", sentence, together(BARE, 2), BARE, at_most=0)
-    sentence = "Neither softmax nor linear attention learns two hops in two layers at any learning rate."
+    sentence = "Two layers of softmax or linear attention learn two hops at none of four learning rates."
     yield claim("needs_depth", sentence, together(WITHOUT, 2), WITHOUT, at_most=0)
     state_space, delta_rule = (windows(table, mixer, 1) for mixer in CONVOLVED)
     sentence, what = (
-        "The delta rule learns one hop at more learning rates than the state space does.",
+        "Models of delta rule layers learn one hop at more of four learning rates than state space layers do.",
         "difference of windows",
     )
     yield claim("wider", sentence, delta_rule - state_space, CONVOLVED, what, at_least=1, of="median")
-    sentence = "The state space learns one hop at no more than two of four learning rates, in the median over seeds."
+    sentence = "State space layers learn one hop at no more than two of four learning rates, in the median over seeds."
     yield claim("narrow", sentence, state_space, CONVOLVED[:1], at_most=2, of="median")
 
 

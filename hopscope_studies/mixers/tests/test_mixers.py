@@ -1,4 +1,4 @@
-"""The windows by hand, and each claim on tables on which it holds and on which it does not."""
+"""Tests of `mixers`: windows by hand, and each claim on tables for which it holds and for which it fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDTHS = {
 
 
 def table(**changes: tuple[int, int]) -> DataFrame:
-    """Three seeds; a mixer learns a hop at the first few rates."""
+    """A table of three seeds, in which each mixer learns a hop at the first few rates."""
     widths = WIDTHS | {name.replace("_bare", "(convolution=0)"): width for name, width in changes.items()}
     return DataFrame(
         {"run": f"{mixer}/{rate}/{seed}", "seed": seed, "prior": "none", "mixer": mixer, "rate": rate, "k": k}

@@ -59,7 +59,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def measured(run: Run, problem: str, asked: str, note: str, scale: str) -> Iterator[dict[str, Any]]:
-    """One model, for the first seeds of some with its circuit: its verdict (1: accepted), paths and losses."""
+    """Rows on one model; for the first seeds of some also on its circuit: verdict (1: accepted), paths and losses."""
     about = {"problem": problem, "asked": asked, "note": note}
     yield from (about | row for row in (hop_rows(run) if problem == "hops" else token_rows(run, scale)))
     if run.config.training.seed < CIRCUITS[scale] and (problem, asked) in SEARCHED:
@@ -69,7 +69,7 @@ def measured(run: Run, problem: str, asked: str, note: str, scale: str) -> Itera
 
 
 def hand_rows() -> Iterator[dict[str, Any]]:
-    """The hand-set model on the chosen task, and the accuracy of a guess there."""
+    """Rows on the hand-set model's accuracy on the chosen task, on that of a guess, and on the best possible."""
     task = NamesInText(n_names=CHOSEN[0], stray=CHOSEN[1])
     yield entry({}, "end", "t+1", accuracies(by_hand(task), task, "cpu")["t+1"])
     yield entry({}, "floor", "t+1", guessed(task))
@@ -77,7 +77,7 @@ def hand_rows() -> Iterator[dict[str, Any]]:
 
 
 def token_rows(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One model of texts: when names were learnt, its course, start and end, and the end without the trunk."""
+    """Rows on a model of texts: when names were learnt, its course, start and end, and its end without the trunk."""
     task, model = run.task, run.model
     assert isinstance(task, NamesInText)
     steps = [row["step"] for row in run.rows]
@@ -103,7 +103,7 @@ def answers_first(head: str, run: Run) -> bool:
 
 
 def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """One model of chains: when its hops were learnt, and its course."""
+    """Rows on a model of chains: when its hops were learnt, and its course."""
     steps = [row["step"] for row in run.rows]
     for hop in run.task.hop_names:
         losses = [row["hop_losses"][hop] for row in run.rows]

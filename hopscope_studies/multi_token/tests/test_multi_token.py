@@ -1,4 +1,4 @@
-"""Several tokens ahead: the model's identities, the task against counting, hand-set weights, both sides of claims."""
+"""Tests of `multi_token`: identities of the model, the task, hand-set weights, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def asking(*offsets: int) -> NamesInText:
 
 @pytest.mark.parametrize("init", ["early_layers", "gpt2", "fan_in"])
 def test_one_head_is_the_plain_model_bit_for_bit_through_training(init):
-    """Weights have the same names and initial values, and stay the same through updates; so do outputs."""
+    """Weights have the same names and initial values and stay equal through updates, and so do outputs."""
     size = {"n_layers": 2, "d_model": 16, "n_heads": 2, "init": init, "positions": "rotary"}
     recipe = Training(steps=4, batch=4, weight_decay=0.1)
     pair = [Trainer(Config(SMALL, of, recipe), torch.device("cpu")) for of in (shape(1, **size), Architecture(**size))]
@@ -94,7 +94,7 @@ def test_each_head_is_the_plain_model_of_its_own_layer():
 
 
 def test_all_heads_stand_at_one_depth():
-    """Their initial weights have one scale, and a bias that starts in layer 1 starts in all of them."""
+    """Their initial weights have the same scale, and a bias that starts in layer 1 starts in all of them."""
     model = shape(3, positions="relative(start='L1 1:4')", init="early_layers").build(
         asking(1, 2, 3), generator(0, "init")
     )
@@ -157,7 +157,7 @@ def test_after_a_name_s_first_token_stands_its_second():
 
 
 def test_words_and_stray_tokens_come_as_often_as_the_table_says():
-    """Counts of what follows each word, where no name begins, against the rows."""
+    """Counts of what follows each word, if no name begins, agree with the table's rows."""
     task = SMALL.but(length=40, stray=0.3, concentration=1.0)
     draw = task.sample(2000, 0).draw
     tokens, part = draw["tokens"], draw["part"]
@@ -174,7 +174,7 @@ def simulated(task: NamesInText, inputs: list[int], steps: int) -> numpy.ndarray
     rows, words, n, mu = task.rows.numpy(), task.n_words, task.n_names, task.mention
 
     def after(states: dict, name: tuple[int, int]) -> dict:
-        """(last token, whether a name has begun) -> probability, one step on."""
+        """The probability of each (last token, whether a name has begun), one step later."""
         found: dict = {}
         for (last, begun), weight in states.items():
             ways = [((name[1], False), 1.0)] if begun else [((name[0], True), mu)]
@@ -217,7 +217,7 @@ def test_bad_offsets_are_refused():
 
 
 def test_who_knows_the_name_would_say():
-    """One ahead the second token; two ahead the likeliest of the row behind it, or the name again."""
+    """One ahead it is the second token; two ahead it is the likeliest token of that token's row, or the name again."""
     task = asking(1, 2, 0, 5)
     draw = task.sample(20, 0).draw
     said = task.likeliest(draw)
@@ -269,7 +269,7 @@ def row(problem: str, asked: str, kind: str, name: str, value: float, seed: int 
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table in which every claim holds, or one in which every claim fails."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     slow = {"near": 500, "both": 300, "four": 200, "before": 250, "same": 510}
     times = {("tokens", asked, "t+1"): steps for asked, steps in slow.items()}
     times |= {("tokens", "both", "t+2"): 300, ("tokens", "far", "t+2"): math.nan}
@@ -308,7 +308,7 @@ def test_claims_fail_of_what_contradicts_them():
 
 
 def test_seeds_that_disagree_are_undecided():
-    """A median below 1 decides nothing if three of eight seeds are above 1."""
+    """A median ratio below 1 is not enough if three of eight ratios are above 1."""
     table = made(bad=False)
     there = (table.kind == "learnt") & (table.asked == "both") & (table.name == "t+1") & (table.seed > 4)
     table.loc[there, "value"] = 900

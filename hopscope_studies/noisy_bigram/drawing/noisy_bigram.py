@@ -58,7 +58,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def drawn(ax: Axes, how: Callable[..., None], rows: DataFrame, *more: Any) -> None:
-    """A panel, or a note if none of its runs is finished yet."""
+    """Draw a panel, or a note if none of its runs is finished yet."""
     if len(rows):
         how(ax, rows, *more)
     else:
@@ -66,13 +66,13 @@ def drawn(ax: Axes, how: Callable[..., None], rows: DataFrame, *more: Any) -> No
 
 
 def blank(ax: Axes, words: str) -> None:
-    """A note in place of a panel."""
+    """Draw a note in place of a panel."""
     ax.axis("off")
     ax.text(0.5, 0.5, words, ha="center", color=GREY, transform=ax.transAxes)
 
 
 def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
-    """Numbers over training: a thin line per run, and means."""
+    """Draw numbers over training: a thin line per run, and means."""
     for index, (column, label) in enumerate(names.items()):
         run_lines(ax, rows, column, color=colour(index), label=label, middle="mean", thick=1.8)
     ax.set(xlabel="optimizer steps", title=title)
@@ -80,7 +80,7 @@ def pairs(ax: Axes, rows: DataFrame, names: dict[str, str], title: str) -> None:
 
 
 def one_matrix(ax: Axes, rows: DataFrame) -> None:
-    """p(correct), solid, and p(noise), dotted, by the share of one matrix's rank that is kept."""
+    """Draw p(correct), solid, and p(noise), dotted, by the share of one matrix's rank that is kept."""
     for index, ((layer, matrix), part) in enumerate(rows.groupby(["layers", "matrix"])):
         for column, style in (("correct", "-"), ("noise", ":")):
             mean = part.groupby("share")[column].mean()
@@ -91,7 +91,7 @@ def one_matrix(ax: Axes, rows: DataFrame) -> None:
 
 
 def samples(ax: Axes, rows: DataFrame) -> None:
-    """Relative squared error of the first gradient by number of samples; a line per size of vocabulary."""
+    """Draw the relative squared error of the first gradient by number of samples; a line per vocabulary size."""
     sizes = sorted(rows.n_tokens.unique())
     for column, name, index in SAMPLED:
         for place, n_tokens in enumerate(sizes):
@@ -105,7 +105,7 @@ def samples(ax: Axes, rows: DataFrame) -> None:
 
 
 def curves(ax: Axes, rows: DataFrame) -> None:
-    """Both probabilities over training, a line per run; dashes at α."""
+    """Draw both probabilities over training, with a line per run and dashes at α."""
     for index, alpha in enumerate(sorted(rows.alpha.unique())):
         for column, style in (("noise", "-"), ("correct", ":")):
             part = rows[rows.alpha == alpha]
@@ -116,7 +116,7 @@ def curves(ax: Axes, rows: DataFrame) -> None:
 
 
 def shares(ax: Axes, rows: DataFrame) -> None:
-    """The margin by the share of the late layer's rank that is kept, a line per run; 1 is the whole model.
+    """Draw the margin by the kept share of the late layer's rank, a line per run; 1 is the whole model.
 
     If there are several α, the one that most kinds of model have is shown.
     """
@@ -133,7 +133,7 @@ def shares(ax: Axes, rows: DataFrame) -> None:
 
 
 def layers(ax: Axes, rows: DataFrame, title: str) -> None:
-    """Log-odds of the country over " the" by truncated layer, a line per share of the rank that is kept."""
+    """Draw the log-odds of the country over " the" by truncated layer, with a line per kept share of the rank."""
     odds = rows.assign(odds=numpy.log(rows.correct / rows.noise))
     one = odds[(odds["first"] >= 0) & ~odds.layers.str.contains("-")]
     for index, (share, part) in enumerate(one.groupby("share")):

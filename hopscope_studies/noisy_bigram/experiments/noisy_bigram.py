@@ -82,7 +82,7 @@ def runs(scale: str) -> Iterator[Config | Sampled | Truncated]:
 
 
 def official(scale: str) -> Iterator[Config]:
-    """The paper's setting: both MLPs between frozen embeddings, trained by SGD with momentum."""
+    """Runs in the paper's setting: both MLPs between frozen embeddings, trained by SGD with momentum."""
     length, d_model, seeds, how = OFFICIAL["cpu" if scale == "long" else scale]
     recipe: dict[str, Any] = {"weight_decay": 1e-4, "optimizer": "sgd(momentum=0.9)", "measures": STREAMED, **how}
     for seed in range(seeds):
@@ -90,7 +90,7 @@ def official(scale: str) -> Iterator[Config]:
 
 
 def transformers(scale: str) -> Iterator[Config]:
-    """Our setting: two layers of one head."""
+    """Runs in our setting: two layers of one head."""
     size = SIZES[scale]
     quick = scale == "quick"
     every = size["steps"] if quick else 25
@@ -157,7 +157,7 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def truncations(model: Transformer, batch: Batch, shares: Iterable[float]) -> Iterator[dict[str, Any]]:
-    """The model as trained, then with one layer's feed-forward weights truncated."""
+    """Rows on the model as trained, then with one layer's feed-forward weights truncated."""
     laser = Laser(model)
     yield {"layers": "none", "share": 1.0, **answers(observe(model, batch))}
     for layer, name in ((laser.layers[-1], "late"), (laser.layers[0], "early")):

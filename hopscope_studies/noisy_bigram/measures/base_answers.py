@@ -28,7 +28,7 @@ def answers(seen: Observation) -> Answers:
 
 
 def of_tokens(seen: Observation, task: TokenTask) -> Answers:
-    """Both from the softmax of the logits."""
+    """The answers' log-probabilities from the softmax of the logits."""
     recalled = task.recalled(seen.batch.draw)  # batch query hop
     asked = recalled != NOT_ASKED
     token = int(recalled[asked].mode().values) if task.global_answer is None else task.global_answer
@@ -38,7 +38,7 @@ def of_tokens(seen: Observation, task: TokenTask) -> Answers:
 
 
 def of_vectors(seen: Observation, task: VectorTask) -> Answers:
-    """Both from the distances to the sequence's symbols and to zero."""
+    """The answers' log-probabilities from the distances to the sequence's symbols and to zero."""
     symbols = task.candidates(seen.batch.draw)
     symbols = torch.cat([symbols, torch.zeros_like(symbols[:, :1])], 1)
     guesses = seen.outputs.float().unflatten(-1, (-1, task.d_symbol))  # batch query hop d_symbol

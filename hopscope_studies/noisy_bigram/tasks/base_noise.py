@@ -1,4 +1,4 @@
-"""What the tasks with a noisy trigger share: noise follows it with probability α, else the context's answer."""
+"""The tasks with a noisy trigger: noise follows it with probability α, else the context's answer does."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class NoisyBigram(NoisyTrigger):
         return {"tokens": tokens, "correct": correct, "noisy": noisy[:, -1:]}
 
     def read(self, tokens: list[int]) -> Draw:
-        """The token that should follow the last trigger is the context's; noise cannot be foreseen."""
+        """The draw of these tokens; noise is unpredictable, so the context's token should follow the last trigger."""
         followed = {second for first, second in pairwise(tokens) if first == TRIGGER} - {self.noise}
         if tokens[-1] != TRIGGER or len(followed) != 1 or TRIGGER in followed:
             raise BadInput("q must stand last, and behind every q before it noise, or a token that is always the same")
@@ -147,7 +147,7 @@ class NoisyBigram(NoisyTrigger):
 
 
 def triggers_among(tokens: Int[Tensor, "batch position"]) -> Bool[Tensor, "batch position"]:
-    """Which triggers among freely drawn tokens remain: the token after each is replaced, so every other one in a run.
+    """The triggers that remain among freely drawn tokens, if the token after each of them is replaced.
 
     A place in a run of triggers remains if its distance to the last other token before the run is odd.
     """

@@ -1,4 +1,4 @@
-"""Characters by Shakespeare's bigrams, with a trigger that a rare character follows as noise (Chen, Bruna and Bietti).
+"""Characters drawn from Shakespeare's bigrams, in which a rare character follows a trigger as noise (Chen et al.).
 
 The data of arXiv:2406.03068, after the authors' code (leichen2018/ATTN_vs_MLP, `ihead_data.py`, one trigger).
 """
@@ -125,7 +125,7 @@ class NoisyCharacters(NoisyTrigger):
         return Problem((Fact((question,), self.corpus.named(int(draw["correct"][row]))),), (question,))
 
     def brute_force(self, inputs: list[int]) -> list[list[BestAnswer]]:
-        """After the trigger: τ with probability α, else y as shown before; by Bayes' rule if only τ was shown."""
+        """The distribution after the trigger: τ with probability α, else y; if only τ was shown, y by Bayes' rule."""
         found: list[list[BestAnswer]] = []
         for place, here in enumerate(inputs):
             earlier = [after for before, after in pairwise(inputs[: place + 1]) if before == self.trigger]

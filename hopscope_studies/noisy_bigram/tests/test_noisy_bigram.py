@@ -1,4 +1,4 @@
-"""The noisy bigram: the task counted, closed forms against enumeration and autograd, truncation against SVD by hand."""
+"""Tests of `noisy_bigram`: task, closed forms, truncation against SVD by hand, claims."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_roles_tell_answers_from_noise():
 
 
 def test_noise_is_an_existing_rare_character_after_the_commonest():
-    """The figures of the authors' data: the space, 15.2 % of characters, is followed by `!`, 0.19 %, half the time."""
+    """As in the authors' data, the space (15.2 % of characters) is followed half the time by `!` (0.19 %)."""
     task = NoisyCharacters(length=256)
     characters = task.corpus.bigrams.characters
     assert (characters[task.trigger], characters[task.noise]) == (" ", "!")
@@ -118,7 +118,7 @@ def test_what_is_asked_begins_at_the_second_trigger():
 
 
 def test_what_follows_is_as_bayes_rule_says():
-    """All earlier triggers noisy: y = τ explains m of them with certainty, any other y with α^m."""
+    """If all m earlier triggers were noisy, y = τ explains them with certainty, and any other y with α^m."""
     task = NoisyCharacters(alpha=0.25)
     for m in (1, 3):
         odds = 1 / (64 * 0.25**m)
@@ -137,7 +137,7 @@ def small_official() -> tuple[NoisyCharacters, FrozenEmbeddingsTransformer]:
 
 
 def test_the_paper_s_model_is_the_formula_and_trains_all_but_embeddings():
-    """Two layers of softmax(x W_Kᵀ xᵀ / √d) x W_V W_O and ReLU MLPs, each position by itself."""
+    """The formula has two layers of softmax(x W_Kᵀ xᵀ / √d) x W_V W_O and a ReLU MLP, computed per position."""
     task, model = small_official()
     tokens = task.sample(2).inputs
     x = model.W_E[tokens] + model.W_pos
@@ -218,7 +218,7 @@ SMALL = [OneStep(3, 3, 0.5), OneStep(4, 3, 0.2), OneStep(3, 4, 0.7)]
 
 
 def every_sequence(theory: OneStep) -> list[tuple[float, torch.Tensor, int, int]]:
-    """All sequences with their probability: the context's tokens, the correct one first; correct token; next token."""
+    """All sequences as (probability, context with the correct token first, correct token, next token)."""
     n, found = theory.n_tokens, []
     for correct in range(n):
         for rest in product(range(n), repeat=theory.length - 1):
@@ -228,7 +228,7 @@ def every_sequence(theory: OneStep) -> list[tuple[float, torch.Tensor, int, int]
 
 
 def loss_of(theory: OneStep, feed_forward, attention, scores=None):
-    """The exact expected cross-entropy of the simplified model, in float64; scores are the places', ȳ's first."""
+    """The simplified model's exact expected cross-entropy in float64; `scores` are those of positions, ȳ's first."""
     total = torch.zeros((), dtype=torch.float64)
     for chance, context, _, target in every_sequence(theory):
         even = torch.zeros(theory.length, dtype=torch.float64) if scores is None else scores
@@ -387,7 +387,7 @@ def judged(table: DataFrame) -> dict[str, tuple[str, float]]:
 
 
 def sampled(attention_power: int) -> list[dict]:
-    """All is recalled after 4 sequences by one layer, after N to some power by the other; of 2, 4, 8, … sequences."""
+    """Rows for 2, 4, 8, … sequences: one layer recalls all after 4, the other after a power of N."""
     rows = []
     for n_tokens in (8, 16, 32):
         for samples in (2**i for i in range(1, 11)):
@@ -400,7 +400,7 @@ def sampled(attention_power: int) -> list[dict]:
 
 
 def official(late: tuple[float, float], leads: float = 200.0) -> list[dict]:
-    """Two runs at p(noise) = p(correct) = ½, whose MLPs prefer noise from step 10 on; with less of an MLP."""
+    """Two runs at p(noise) = p(correct) = ½ whose MLPs prefer noise from step 10 on; and answers without an MLP."""
     rows = []
     for run in ("o1", "o2"):
         about = {**ABOUT, "run": run, "alpha": 0.5}
@@ -425,7 +425,7 @@ def curve(noise: list[float], correct: list[float]) -> list[dict]:
 
 
 def truncated(late: tuple[float, float]) -> list[dict]:
-    """Whole models at p(noise) = p(correct) = ½, and what they say without their late feed-forward weights."""
+    """Rows on whole models at p(noise) = p(correct) = ½, and on models without late feed-forward weights."""
     rows = []
     for trains in ("last", "both", "all"):
         about = {"kind": "truncation", **ABOUT, "run": trains, "alpha": 0.5, "trains": trains}
@@ -439,7 +439,7 @@ def truncated(late: tuple[float, float]) -> list[dict]:
 
 
 def spoken(best: int, turns: bool = True) -> list[dict]:
-    """A language model of six layers in which the country comes before " the" without one layer; for others, or not."""
+    """Rows on a six-layer model that prefers the country to " the" only without layer `best`; others if `turns`."""
     rows = []
     for prompt, layer in product(("Madrid", "Rome", "Oslo"), (-1, 0, 1, 2, 3, 4, 5)):
         turned = layer == best and (turns or prompt == "Madrid")
@@ -466,7 +466,7 @@ def test_what_was_chosen_on_one_city_is_judged_on_others():
 
 
 def test_recall_without_noise_contradicts_the_order():
-    """p(correct) passes half of 1 − α, p(noise) never half of α."""
+    """p(correct) reaches half of 1 − α, and p(noise) never reaches half of α."""
     steps = curve([0.06, 0.06, 0.06, 0.06], [0.06, 0.04, 0.04, 0.46])
     found = judged(DataFrame([*sampled(1), *official((0.02, 0.95)), *steps, *truncated((0.02, 0.95)), *spoken(best=5)]))
     assert found["even_noise_before_recall"] == ("fails", -math.inf)
@@ -511,7 +511,7 @@ def test_without_the_model_it_says_so(tmp_path, monkeypatch):
 
 
 def test_measured_errors_are_the_closed_forms(tmp_path):
-    """Noise over signal falls as the closed form's number of samples over m, within the error of 64 trials."""
+    """Measured noise over signal is the closed form's number of samples over m, within the error of 64 trials."""
     Sampled(n_tokens=32, length=4, trials=64, most=64).do(tmp_path, lambda: False)
     exact = OneStep(32, 4, 0.5).samples
     for row in read_json(tmp_path / ROWS):

@@ -37,13 +37,13 @@ class OneStep:
 
     @property
     def feed_forward(self) -> tuple[float, float]:
-        """g[τ], and g[k] for every other token."""
+        """Entries of the feed-forward gradient g: g[τ], and g[k], equal for every other token k."""
         even = 1 / (self.n_tokens + 1)
         return self.alpha - even, (1 - self.alpha) / self.n_tokens - even
 
     @property
     def attention(self) -> tuple[float, float, float]:
-        """G[τ, j], the same for all j; G[k, j] for k ≠ j; G[k, k]."""
+        """Entries of attention's gradient G: G[τ, j], equal for all j; G[k, j], equal for all k ≠ j; and G[k, k]."""
         n, rest = self.n_tokens, 1 - self.alpha
         even = 1 / (n + 1) / n
         apart = rest * (self.length - 1) / (self.length * n**2) - even

@@ -58,7 +58,7 @@ def judged(model: Transformer, task: TaggedHops, scale: str) -> Iterator[tuple[s
 
 
 def measured(run: Run, condition: str, scale: str) -> Iterator[dict[str, Any]]:
-    """One model, for the first seeds of some with its circuit: its verdict (1: accepted), paths and losses."""
+    """Rows on one model; for the first seeds of some also on its circuit: verdict (1: accepted), paths and losses."""
     yield from ({"condition": condition, **row} for row in numbers(run, scale))
     if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED:
         found = circuit_numbers(run, scale)
@@ -67,7 +67,7 @@ def measured(run: Run, condition: str, scale: str) -> Iterator[dict[str, Any]]:
 
 
 def numbers(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """Its end, its start, its course."""
+    """Rows on a run's final and initial answers, and on its course."""
     task, model, first = run.task, run.model, run.at(0)
     assert isinstance(task, TaggedHops) and isinstance(model, Transformer) and isinstance(first, Transformer)
     for name, value in judged(model, task, scale):

@@ -1,4 +1,4 @@
-"""Heads that were not asked: the task against its definition, hand-set weights, and both sides of every claim."""
+"""Tests of `non_target_heads`: the task, hand-set weights, and claims that hold and that fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_sequences_of_other_tokens_share_none():
 
 
 def test_pairs_come_in_any_order_or_first_pairs_first():
-    """A chain's first pair comes first in half of the sequences, or in all."""
+    """A chain's first pair precedes its second in half of the sequences, or in all if they are ordered."""
     for ordered, expected in ((False, 0.5), (True, 1.0)):
         kind = TaggedHops(ordered=ordered).sample(2000, 0).draw["kind"]
         places = kind.argsort(1)
@@ -156,7 +156,7 @@ def row(condition: str, name: str, value: float, seed: int = 0, kind: str = "end
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table in which every claim holds, or one in which every claim fails."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     good = {
         ("together", "middle of one"): 1.0,
         ("together", "end of two"): 0.99,
@@ -210,7 +210,7 @@ def test_claims_fail_of_what_contradicts_them():
 
 
 def test_of_runs_that_learnt_nothing_nothing_is_said():
-    """A control with two runs that learnt is undecided, and runs that failed do not count."""
+    """A control with only two runs that learnt is undecided, and runs that failed are not counted."""
     table = made(bad=False)
     unlearnt = (table.condition == "unrelated") & (table.seed > 1) & (table.name == "end of two")
     failed = (table.condition == "together") & (table.seed == 4)

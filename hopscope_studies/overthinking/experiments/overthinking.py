@@ -27,12 +27,12 @@ HAND = 12  # texts for the hand-set model, whose answers do not vary
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """The runs of SmolLM2; at `paper` also of Gemma."""
+    """The work on SmolLM2; at `paper` also on Gemma."""
     yield from shown(MODELS[scale], scale)
 
 
 def shown(models: tuple[str, ...], scale: str) -> Iterator[Work]:
-    """Language models over seeds and with other words, the two controls, and the toys."""
+    """The work on language models with several seeds and other words, the two controls, and the toy models."""
     quick, count = scale == "quick", COUNT[scale]
     for model in models:
         yield from (Demonstrations(model, count=count, seed=seed) for seed in range(SEEDS[scale]))

@@ -19,5 +19,5 @@ SECONDS = {"quick": 3, "cpu": 330, "paper": 7200}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """The runs of Gemma."""
+    """The work on Gemma."""
     yield from shown(("made_up" if scale == "quick" else "gemma3-270m",), scale)

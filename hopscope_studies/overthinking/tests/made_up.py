@@ -1,4 +1,4 @@
-"""A minimal report for tests of plumbing: the heads of the fourth of six layers have all the effect."""
+"""A minimal report for quick tests: the heads of the fourth of six layers have all the effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def number(mean: float, by: float = 0.01) -> dict[str, float]:
 
 
 def lens(permuted: tuple[float, ...] = PERMUTED, random: float = 0.5) -> dict[str, Any]:
-    """Answers after every layer, and all that is made of them."""
+    """The report's part on answers after every layer."""
     between = [*TRUE[:-1], random]
     curves = {"true": TRUE, "permuted": permuted, "half": between, "random": between}
     gaps = [one - other for one, other in zip(TRUE, permuted, strict=True)]
@@ -36,7 +36,7 @@ def lens(permuted: tuple[float, ...] = PERMUTED, random: float = 0.5) -> dict[st
 
 
 def scored(high: float = 0.5, floor: float = 0.1, chosen: tuple[str, ...] = CHOSEN, shared: int = 4) -> dict[str, Any]:
-    """Heads, of which some look at the labels that followed like words."""
+    """The report's part on heads, some of which attend to the labels of similar words."""
     rows = [
         (layer, head, high if f"L{layer}H{head}" in chosen else 0.0) for layer in range(LAYERS) for head in range(HEADS)
     ]
@@ -53,7 +53,7 @@ def scored(high: float = 0.5, floor: float = 0.1, chosen: tuple[str, ...] = CHOS
 
 
 def silenced(taken: float = 0.4, random: float = 0.05, true_lost: float = 0.01, late: float = 0.2) -> dict[str, Any]:
-    """What is left of the gap without some parts."""
+    """The report's part on the gap without some parts."""
 
     def left(name: str, heads: tuple[str, ...], true: float, permuted: float) -> dict[str, Any]:
         narrowed = number(0.7 - (true - permuted))

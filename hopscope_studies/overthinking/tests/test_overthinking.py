@@ -1,4 +1,4 @@
-"""Claims on false demonstrations hold, and fail, where they should on made-up reports; texts and toys by hand."""
+"""Tests of `overthinking`: claims that hold and that fail on made-up reports; texts and toy models by hand."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def table(
     idle: dict[str, Any] | None = None,
     toys: dict[str, Any] = TOY,
 ) -> DataFrame:
-    """Two seeds, other words, controls and toys, as read from table.csv."""
+    """Rows of two seeds, other words, controls and toy models, as read from table.csv."""
     hand = hand or REPORT | lens((1 / 3, 1, 1, 1, 1, 1, -0.1)) | scored(1.0, chosen=("L3H0",)) | exactly_all()
     rows = []
     for run, seed, part, found in (
@@ -91,7 +91,7 @@ def table(
 
 
 def exactly_all() -> dict[str, Any]:
-    """Silencing the head removes the whole gap, and nothing else."""
+    """A report in which silencing the head removes the whole gap, and nothing else."""
     return silenced() | {"share": made_up.number(1.0), "true_lost": made_up.number(0.0)}
 
 
@@ -120,7 +120,7 @@ def test_numbers_are_those_of_the_report():
 
 
 def worse() -> dict[str, Any]:
-    """No claim holds: there is a gap from the first layer on, and no head carries it."""
+    """A report for which no claim holds: the gap exists from the first layer on, and no head carries it."""
     early = lens((1 / 3, 0.2, 0.2, 0.2, 0.2, 0.2, 0.9), random=0.9)
     early["critical"], early["lens"]["true"][-1] = made_up.number(1), made_up.number(0.33)
     heads = scored(0.1, 0.2, ("L0H0", "L0H1", "L0H2", "L1H0", "L3H0"), shared=1)

@@ -1,4 +1,4 @@
-"""Measurements on false demonstrations against hand calculation, a hand-set model, and transformers."""
+"""Measurements of `overthinking` against calculations by hand, a hand-set model, and transformers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.language.of_models import fields
 
 
 def test_calibrated_accuracy_by_hand():
-    """Of six texts, at one line, the two with the highest probability of a label count, however small it is."""
+    """Of six texts, at one line, the two with the highest probability of a label are right, however low it is."""
     p = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     probabilities = torch.stack([p, 0.9 * (1 - p), 0.1 * (1 - p)], -1)[:, None]
     assert calibrated(probabilities, torch.zeros(6, 1, dtype=torch.long))[:, 0].tolist() == [1, 1, 0, 0, 0, 0]
@@ -42,7 +42,7 @@ def test_a_bias_towards_a_label_is_no_matter():
 
 
 def test_scores_by_hand():
-    """All attention on one label of the class: 1; on one of another: -1/2; even: by counts."""
+    """All attention on one label of the class gives 1, on one of another −1/2, and even attention depends on counts."""
     words = words_of("unnatural", 6, 0)
     classes, asked = words.classes, words.asked
     looks = torch.zeros(1, 6, 3, PLACES, ITEMS)
@@ -128,7 +128,7 @@ def test_layers_are_read_off_as_transformers_would(random_lens):
 
 
 def test_silenced_parts_write_nothing(random_lens):
-    """Against a copy of the model in which the output weights of those parts are zero."""
+    """Equal to a copy of the model in which the output weights of those parts are zero."""
     words = words_of("household", 6, 1)
     texts = encoded(random_lens.tokenizer, words, "permuted")
     sets = [Silenced([(1, 2), (2, 0)]), Silenced(mlps=[2]), Silenced()]
@@ -145,7 +145,7 @@ def test_silenced_parts_write_nothing(random_lens):
 
 
 def test_shorter_texts_are_filled_up_where_nothing_sees_it(random_lens):
-    """With a tokenizer that splits some words texts differ in length; each has the same answers as alone."""
+    """If a tokenizer splits some words, texts differ in length; each gets the same answers as alone."""
 
     class Splitting:
         def __call__(self, text: str, **more: Any) -> dict[str, Any]:

@@ -2,11 +2,10 @@
 
 In the paper's figure 6 (Musat, ICLR 2025, section 9.2) nothing is learnt for some 0.9 million sequences, and then one
 hop after the other is learnt. Here layer 0 starts with a bias b for the previous token, and so with a weaker or
-stronger form of the head that joins the two tokens of a fact. D = 3, deepest facts first (section 3.1), 5 layers of one
-head.
-
-Cells at `cpu`: b = 0, 1, 1.5, 2, 3, 4 with and without MLP, 5 seeds, up to 400 steps, stopped below 0.2. At `long`:
-b = 0, 1, 2, 4 at D = 2, 3, 5 in three orders, with and without MLP, 1 and 8 heads, 3 seeds, seed by seed.
+stronger form of the head that joins the two tokens of a fact. Models have 5 layers of one head, for D = 3 and deepest
+facts first (section 3.1). Cells at `cpu`: b = 0, 1, 1.5, 2, 3, 4 with and without MLP, 5 seeds, up to 400 steps,
+stopped below 0.2. At `long`: b = 0, 1, 2, 4 at D = 2, 3, 5 in three orders, with and without MLP, 1 and 8 heads, 3
+seeds, seed by seed.
 """
 
 from __future__ import annotations

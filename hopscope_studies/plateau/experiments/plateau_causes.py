@@ -2,8 +2,8 @@
 
 The experiment `plateau` shows that a strong join at the start ends the wait. Here each possible cause is provided,
 removed or frozen by itself: clamps hold paths at their ideal or off, weights stay at their initial values, position
-codes are changed, and there are fewer chains or hops. D = 3, deepest facts first, 5 layers of one head, no MLP, 5
-seeds.
+codes are changed, and there are fewer chains or hops. Models have 5 layers of one head and no MLP, for D = 3 and
+deepest facts first, with 5 seeds.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """One factor at a time, codes and sizes, the released clamp, and the model's predictions."""
+    """Claims about one factor at a time, codes and sizes, the released clamp, and the model's predictions."""
     told = Conditions(table)
     yield from factors(told)
     yield from duties(told)
@@ -109,73 +109,74 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def factors(told: Conditions) -> Iterator[Claim]:
-    """The join and the look-up, provided, removed or frozen."""
+    """Claims about the join and the look-up, each provided, removed or frozen."""
     yield told.waits(
         "without_a_prior_it_waits",
-        "Control: the three-hop model without a prior does not learn x1 in 400 steps.",
+        "Control: the three-hop model without a prior does not learn the first hop, x1, in 400 steps.",
         "no prior",
     )
     yield told.learns(
         "whole_facts_suffice",
-        "The three-hop model without a prior learns every hop in 400 steps if a clamp makes layer 0 join the two "
-        "tokens of each fact.",
+        "The three-hop model without a prior learns every hop in 400 steps if layer 0's attention is clamped so that "
+        "every fact's value attends to its key (the join).",
         "facts whole",
     )
     yield left(
         told,
         "without_a_look_up_the_join_goes",
-        "Even a join that starts strong (b = 4) is unlearnt if all layers after layer 0 are frozen, so that no "
-        "look-up can form: the join's attention at the end is less than half of that at the start.",
+        "Even a strong initial join (a fact's value attends to its key, bias b = 4) is unlearnt if all later layers "
+        "are frozen, so that no look-up can form: at the end this attention is less than half of that at the start.",
         "strong prior, later layers frozen",
         below=0.5,
     )
     yield told.waits(
         "a_weak_join_is_not_enough_though_it_stays",
-        "A weak join (b = 1) is not enough for the three-hop model to learn x1, even if layer 0's attention weights "
-        "are frozen so that the join cannot be unlearnt.",
+        "A weak join (a fact's value attends to its key, initial bias b = 1) is not enough for the three-hop model to "
+        "learn the first hop, even if layer 0's attention weights are frozen so that it cannot be unlearnt.",
         "weak prior, frozen",
     )
     yield told.learns(
         "a_strong_join_is_enough_though_it_stays",
-        "Control: a strong join (b = 4), frozen in the same way, is enough for the three-hop model to learn every "
-        "hop in 400 steps.",
+        "Control: a strong join (a fact's value attends to its key, initial bias b = 4) that is frozen is enough for "
+        "the three-hop model to learn every hop in 400 steps.",
         "strong prior, frozen",
     )
 
 
 def duties(told: Conditions) -> Iterator[Claim]:
-    """The head's other role, what else queries read, and whether other heads can do either."""
+    """Claims about the head's other role, what else queries read, and whether other heads can take over."""
     yield told.learns(
         "the_other_duty_holds_it_back",
-        "A weak prior (b = 1) is enough for the three-hop model to learn x1 if queries see no fact in layer 0, so "
-        "that this layer's head has nothing to do but join facts.",
+        "A weak prior for the previous token (b = 1) is enough for the three-hop model to learn the first hop if "
+        "queries may not attend to facts in layer 0, so that its head only has to join facts.",
         "weak prior, queries blind in layer 0",
         hop="x1",
     )
     yield told.waits(
         "the_other_duty_is_not_all",
-        "Without a prior the three-hop model does not learn x1 in 400 steps, even if queries see no fact in layer 0.",
+        "Without a prior the three-hop model does not learn the first hop in 400 steps, even if queries may not attend "
+        "to facts in layer 0.",
         "no prior, queries blind in layer 0",
     )
     yield told.waits(
         "a_second_head_does_not_help",
-        "With a weak prior (b = 1) in one head of layer 0, a second head in every layer is not enough for the "
-        "three-hop model to learn x1.",
+        "With a weak prior for the previous token (b = 1) in one head of layer 0, a second head in every layer is not "
+        "enough for the three-hop model to learn the first hop.",
         "weak prior, a second head",
     )
     yield left(
         told,
         "without_the_detour_the_join_grows",
-        "A weak join (b = 1) grows instead of being unlearnt if queries are barred from the keys of step 2, where "
-        "the three-hop model at the plateau reads x1 without a join.",
+        "A weak join (a fact's value attends to its key, b = 1) grows instead of being unlearnt if queries may not "
+        "attend to the keys of step 2, from which the three-hop model at the plateau reads x1 without a join.",
         "weak prior, no detour",
         above=1,
     )
     later = endings(told.of("strong prior, facts not in layer 0"))
     yield told.held(
         "the_join_may_form_later",
-        "If clamps keep layer 0 from joining facts, the three-hop model forms the join in a later layer, which had "
-        "no prior.",
+        "If clamps keep layer 0 from joining facts (a value attending to its key), the three-hop model forms the join "
+        "in a later layer, which had no prior.",
         later[later.hop == "x1"].joined_later,
         "join attention of a later layer at the end",
         later,
@@ -192,27 +193,27 @@ def left(told: Conditions, id: str, sentence: str, condition: str, **limit: Unpa
 
 
 def sizes(told: Conditions) -> Iterator[Claim]:
-    """Position codes, and numbers of chains and of hops."""
+    """Claims about position codes, and about numbers of chains and of hops."""
     yield told.waits(
         "codes_in_the_inputs_or_turned_wait",
-        "Neither one position code per fact nor rotary positions let the three-hop model learn x1 in 400 steps "
-        "without a prior.",
+        "Neither with one position code per fact nor with rotary positions does the three-hop model learn the first "
+        "hop in 400 steps without a prior.",
         "one code per fact",
         "rotary positions",
         section="beyond (6)",
     )
     yield told.learns(
         "learnt_positions_need_no_prior",
-        "With a learnt position embedding in addition to the paper's position code, the three-hop model learns x1 "
-        "without a prior in every run.",
+        "With a learnt position embedding in addition to the paper's position code, the three-hop model learns the "
+        "first hop without a prior in every run.",
         "learnt positions",
         hop="x1",
         section="beyond (6)",
     )
     yield told.waits(
         "fewer_chains_wait_too",
-        "With two chains instead of four, the three-hop model does not learn x1 in 400 steps, whether without a "
-        "prior or with a weak one (b = 1).",
+        "With two chains instead of four, the three-hop model does not learn the first hop in 400 steps, whether "
+        "without a prior or with a weak one for the previous token (b = 1).",
         "no prior, 2 chains",
         "weak prior, 2 chains",
     )
@@ -224,13 +225,13 @@ def sizes(told: Conditions) -> Iterator[Claim]:
 
 
 def released(told: Conditions) -> Iterator[Claim]:
-    """Facts joined by a clamp for the first 200 steps."""
+    """Claims about facts that a clamp joins for the first 200 steps."""
     rows = told.of("released at 200")
     first = rows[rows.hop == "x1"]
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
     yield told.held(
         "released_it_falls_apart",
-        f"The three-hop model forgets x1 when the clamp that joins facts is released after {CLAMPED} steps.",
+        f"The three-hop model forgets the first hop when the clamp that joins facts is released after {CLAMPED} steps.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
         rows,
@@ -238,8 +239,8 @@ def released(told: Conditions) -> Iterator[Claim]:
     )
     yield told.held(
         "released_it_forms_again",
-        "After the clamp that joins facts is released, the three-hop model learns x1 again by itself before "
-        "training ends at 1,000 steps.",
+        "After the clamp that joins each fact's tokens is released, the three-hop model learns the first hop again by "
+        "itself before training ends at 1,000 steps.",
         first.sort_values("step").groupby("run").hop_loss.last(),
         "final loss of x1",
         rows,
@@ -251,7 +252,7 @@ def released(told: Conditions) -> Iterator[Claim]:
 
 
 def foretold(told: Conditions) -> Claim:
-    """Whether the model predicts if x1 is learnt, in conditions to which it was not fitted."""
+    """Claims that the model predicts whether x1 is learnt, in conditions to which it was not fitted."""
     fit = told.of(*STARTS)
     theory = theory_of(fit.assign(start=fit.condition.map(STARTS)))
     right: dict[str, bool] = {}
@@ -260,11 +261,12 @@ def foretold(told: Conditions) -> Claim:
         if theory is not None and len(times):
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
-    wrong = ", ".join(name for name, met in right.items() if not met) or "none"
+    wrong = "; ".join(name.replace(",", " with") for name, met in right.items() if not met) or "none"
     return Evidence(told.of(*right), "beyond", among=told.table).claim(
         "the_model_foretells_who_learns",
-        "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at "
-        f"least four in five of {len(right)} other conditions whether most runs learn x1 in time (wrong: {wrong}).",
+        "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at least "
+        f"four in five of {len(right)} other conditions whether most runs learn the first hop in time (wrong: "
+        f"{wrong}).",
         right.values(),
         "conditions told rightly",
         at_least=0.8,

@@ -107,7 +107,7 @@ def under_flow(length: int) -> float:
 
 
 def under_adam(length: int, hops: int = 1) -> float:
-    """The same if noise limits the rates, up to a factor independent of length, for the first of the hops."""
+    """As `under_flow`, if noise limits the rates, up to a factor independent of length; for the first of the hops."""
     p = initial_share(length, hops)
     return math.sqrt(math.log(1 / p)) / (p * length**0.25)
 
@@ -135,7 +135,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether x1 is learnt at all lengths, and which of the two laws its wait follows."""
+    """Claims about whether x1 is learnt at all lengths, and which of the two laws its wait follows."""
     seeds = [part for _, part in table.groupby("seed")]
     powers = [power_law(part.length, part.wait.where(part.wait > 0))[1] for part in seeds]
     learnt = table.groupby("length").learnt.agg(lambda steps: steps.notna().mean())
@@ -156,8 +156,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
         yield Evidence(table, "beyond (9.2)").claim(
             name,
-            f"The wait from the plateau to x1, the only hop, scales as the length to the power of {power:g} ± "
-            f"{LEEWAY:g}, {words}.",
+            "The number of steps from the plateau to the only hop, x1, scales as the sequence length to the power of "
+            f"{power:g} ± {LEEWAY:g}, {words}.",
             powers,
             "power of the length, seed by seed",
             n=len(powers),

@@ -2,7 +2,8 @@
 
 Which is the smallest change, and which leaves the paper's architecture (section 7.1) unchanged? A bias by distance and
 KV shifting attention (Xu et al., 2024) change it. Initial weights that rotate the position code, and a clamp that is
-released, do not. D = 3, deepest facts first, 5 layers of one head, no MLP, 5 seeds, 400 steps.
+released, do not. Models have 5 layers of one head and no MLP, for D = 3 and deepest facts first, with 5 seeds and 400
+steps.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PRIORS: dict[str, Changes] = {
 ENOUGH = (
     (
         "biased_start_suffices",
-        "With an attention bias by distance that starts at b = 4 for the token before",
+        "With an attention bias by distance that starts at b = 4 for the previous token",
         "biased start, 4",
     ),
     ("kv_shift_suffices", "With KV shifting attention", "kv shift"),
@@ -63,18 +64,18 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Which priors are enough, which are not, and whether it matters how the join is provided."""
+    """Claims about which priors are enough, which are not, and whether it matters how the join is provided."""
     told = Conditions(table)
     yield told.waits(
         "without_a_prior_it_waits",
-        "Control: the paper's architecture (five layers of one head, three hops) does not learn x1 in 400 steps "
-        "without a prior.",
+        "Control: without a prior, the paper's architecture (five layers of one head, three hops) does not learn the "
+        "first hop, x1, in 400 steps.",
         "none",
     )
     yield told.waits(
         "the_code_beside_does_not_help",
-        "The three-hop model does not learn x1 in 400 steps if every token also gets the position code of the token "
-        "before, which is a rotation of its own.",
+        "The three-hop model does not learn the first hop in 400 steps if every token also gets the previous token's "
+        "position code, which is a rotation of its own code.",
         "code of the token before",
     )
     for id, way, condition in ENOUGH:
@@ -82,14 +83,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield told.learns(
         "learnt_positions_suffice",
         "With a learnt position embedding in addition to the position code, and no other prior, every run of the "
-        "three-hop model learns x1.",
+        "three-hop model learns the first hop.",
         "learnt positions",
         hop="x1",
     )
     yield told.waits(
         "a_little_of_them_is_not_enough",
-        "Initial W_Q and W_K of layer 0 that rotate the position code by one step, at a twentieth of the gain that "
-        "suffices, are not enough for the three-hop model to learn x1 in 400 steps.",
+        "If layer 0's initial W_Q and W_K rotate the position code by one step at a twentieth of the gain that "
+        "suffices, the three-hop model does not learn the first hop in 400 steps.",
         "initial weights, 1",
     )
     yield released(told)
@@ -97,12 +98,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def released(told: Conditions) -> Claim:
-    """A join that is provided and then removed."""
+    """Claims about a join that is provided and then removed."""
     clamped = told.of("clamp until 200")
     last = clamped[clamped.step == clamped.groupby("run").step.transform("max")]
     return told.held(
         "a_released_clamp_needs_longer",
-        "A clamp that joins facts for the first 200 of 400 steps leaves the three-hop model without x1 at the end.",
+        "If a clamp joins each fact's tokens for the first 200 of 400 steps, the three-hop model has not learnt the "
+        "first hop at the end.",
         last[last.hop == "x1"].hop_loss,
         "loss of x1 at the end",
         last,
@@ -111,7 +113,7 @@ def released(told: Conditions) -> Claim:
 
 
 def alike(told: Conditions) -> Claim:
-    """Initial weights against the power law of the biased starts, at the same initial join."""
+    """The claim that initial weights follow the power law of the biased starts, at the same initial join."""
     ends = endings(told.table)
     first = ends[ends.hop == "x1"]
     biased = first[first.condition.str.startswith("biased")]
@@ -120,9 +122,9 @@ def alike(told: Conditions) -> Claim:
     ratios = weights.learnt / (scale * weights.joined_start**exponent)
     return told.held(
         "it_matters_how_much_not_how",
-        "How strong the join is at the start decides when x1 is learnt, however it was given: with initial weights "
-        "that look back one token, the median run learns x1 within a factor of 2 of the step that runs with a "
-        f"biased start predict (steps = {scale:.3g} p^{exponent:.2f} for join attention p).",
+        "Layer 0's initial attention p to the previous token decides when the first hop is learnt, whatever provides "
+        f"it: if initial weights do, the median run learns it within a factor of 2 of step {scale:.3g} "
+        f"p^{exponent:.2f}, which was fitted to runs with an attention bias.",
         ratios,
         "measured step over that of the law",
         weights,

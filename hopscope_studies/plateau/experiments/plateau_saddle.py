@@ -1,8 +1,8 @@
 """At the saddle: the gradient on the join by role, and what queries read (Musat, ICLR 2025, figure 6, section 9.2).
 
-The gradient on the bias for the previous token, split by the role of the attending position, as the plateau is reached;
-and the attention of later layers' queries, then and after 400 steps. D = 3, deepest facts first, 5 layers of one head,
-no MLP, 5 seeds.
+The experiment measures the gradient on the bias for the previous token, split by the role of the attending position, as
+the plateau is reached; and the attention of later layers' queries, then and after 400 steps. Models have 5 layers of
+one head and no MLP, for D = 3 and deepest facts first, with 5 seeds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def by_role(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
-    """The rows of one run."""
+    """The rows of one run, by role."""
     batch = run.config.task.sample(sequences, generator(run.config.training.seed, "saddle"))
     about = {"start": start_of(run.config), "early": run.config.training.stop_below is None}
     for step in run.steps:
@@ -101,15 +101,15 @@ def last(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The signs and order of the gradients, and what queries read at the plateau."""
+    """Claims about the signs and order of the gradients, and about what queries read at the plateau."""
     told = Conditions(table)
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
     rows = in_window(table)
     words = "gradient of the score of the token before"
     yield told.held(
         "queries_pull_the_join_down",
-        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the "
-        "gradient at layer 0's query positions lowers attention to the token before.",
+        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the gradient "
+        "at layer 0's query positions lowers attention to the previous token.",
         queries,
         f"{words}, at queries",
         rows,
@@ -119,7 +119,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield told.held(
         "first_values_pull_it_up",
         "In the three-hop model, the gradient at the value positions of step 1 raises layer 0's attention to the "
-        f"token before if its bias starts high enough (b = {STRONG}).",
+        f"previous token if its bias starts high enough (b = {STRONG}).",
         strong,
         f"{words}, at value[1]",
         rows[rows.start == STRONG],
@@ -128,8 +128,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     weak = values[values.index.get_level_values("start") == WEAK]
     yield told.held(
         "the_pull_grows_with_the_join",
-        "In the three-hop model, the gradient at the value positions of step 1 on attention to the token before is "
-        f"more than ten times as strong from b = {STRONG} as from b = {WEAK}.",
+        "In the three-hop model, the gradient of layer 0's attention to the previous token at the value positions of "
+        f"step 1 is more than ten times as strong from an initial bias b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows[rows.start == STRONG],
@@ -146,21 +146,21 @@ def mean_pull(table: DataFrame, role: str) -> Series:
 
 
 def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
-    """What queries read at the end."""
+    """Claims about what queries read at the end."""
     for id, start, role, sentence in (
         (
             "the_plateau_reads_the_keys_of_step_2",
             WEAK,
             "key[2]",
-            "Where the three-hop model stays at the plateau (b = 1), later layers' queries attend to the keys of "
-            "step 2, which also hold x1 and need no join.",
+            "If the three-hop model stays at the plateau (initial bias b = 1), later layers' queries attend to the "
+            "keys of step 2, which also hold the first hop's answer x1 and need not be joined with another token.",
         ),
         (
             "what_learns_reads_the_values_of_step_1",
             STRONG,
             "value[1]",
-            "Control: where the three-hop model learns x1 (b = 4), later layers' queries attend to the values of "
-            "step 1.",
+            "Control: if the three-hop model learns the first hop (initial bias b = 4), later layers' queries attend "
+            "to the values of step 1.",
         ),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]

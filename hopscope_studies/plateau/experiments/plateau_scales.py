@@ -52,6 +52,7 @@ CELL_SECONDS = 200
 
 SEEDS = {"quick": 1, "cpu": 2, "long": 8, "paper": 16}
 STEPS, CHAINS = 4000, 8
+WORDS = {"batch": "batch size", "base": "position code's base"}  # in sentences
 
 
 def contrast(base: float) -> float:
@@ -165,15 +166,15 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the predicted power holds, for each setting."""
+    """The claims that the predicted power holds, one for each setting."""
     for scale in SCALES:
         rows = table[(table.changed == scale.name) & (table.hop == scale.hop)]
         powers = [power_law(part.value, part.wait.where(part.wait > 0))[1] for _, part in rows.groupby("seed")]
         learnt = rows.groupby("value").learnt.agg(lambda steps: steps.notna().mean())
         yield Evidence(rows, "beyond (9.2)", among=table).claim(
             f"wait_for_{scale.hop}_by_{scale.name.replace(' ', '_')}",
-            f"The wait for {scale.hop}, in steps, scales as the {scale.name} to the power of {scale.power:g} ± "
-            f"{scale.leeway:g}.",
+            f"The number of steps from {'the plateau' if scale.hop == 'x1' else 'learning x1'} to learning {scale.hop} "
+            f"scales as the {WORDS.get(scale.name, scale.name)} to the power of {scale.power:g} ± {scale.leeway:g}.",
             powers,
             f"power of the {scale.name}, seed by seed",
             n=len(powers),

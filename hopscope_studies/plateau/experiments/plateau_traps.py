@@ -58,7 +58,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Each trap, its control, and the change that should end it."""
+    """Claims about each trap, its control, and the change that should end it."""
     told = Conditions(table)
     yield from nearest_first(told)
     yield from last_hop_alone(told)
@@ -66,24 +66,25 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def nearest_first(told: Conditions) -> Iterator[Claim]:
-    """x3 with nearest facts first: does it wait because the causal mask forbids look-ahead?"""
+    """Claims about x3 with nearest facts first: does it wait because the causal mask forbids look-ahead?"""
     yield told.waits(
         "nearest_first_stalls",
-        "With nearest facts first and a strong prior (b = 4), the three-hop model does not learn x3 in 400 steps.",
+        "With nearest facts first and a strong prior for the previous token (b = 4), the three-hop model does not "
+        "learn the third hop, x3, in 400 steps.",
         "nearest first",
         hop="x3",
     )
     yield told.waits(
         "whole_facts_do_not_free_it",
-        "With nearest facts first, the three-hop model does not learn x3 in 400 steps even if a clamp joins the two "
-        "tokens of each fact.",
+        "With nearest facts first, the three-hop model does not learn the third hop in 400 steps even if a clamp joins "
+        "the two tokens of each fact.",
         "nearest first, facts whole",
         hop="x3",
     )
     yield told.learns(
         "sight_of_later_facts_frees_it",
-        "With nearest facts first, the three-hop model learns x3 if it has no causal mask, so that a value can "
-        "attend to the next step.",
+        "With nearest facts first, the three-hop model learns the third hop if it has no causal mask, so that a value "
+        "can attend to the next step's facts.",
         "nearest first, no mask",
         hop="x3",
     )
@@ -94,36 +95,36 @@ def nearest_first(told: Conditions) -> Iterator[Claim]:
     )
     yield told.waits(
         "without_look_ahead_deepest_first_stalls",
-        "With deepest facts first, the three-hop model does not learn x3 in 400 steps if clamps keep values from "
-        "attending to later steps.",
+        "With deepest facts first, the three-hop model does not learn the third hop in 400 steps if clamps keep values "
+        "from attending to later steps' facts.",
         "deepest first, no look-ahead",
         hop="x3",
     )
 
 
 def last_hop_alone(told: Conditions) -> Iterator[Claim]:
-    """Without implicit curriculum: how much must be provided before the rest is learnt?"""
+    """Claims about training without implicit curriculum: how much must be provided before the rest is learnt?"""
     section = "beyond (7.2)"
     yield told.waits(
         "the_last_hop_alone_waits",
-        "Asked for x3 alone, the three-hop model does not learn it in 400 steps, even if a clamp joins the two "
-        "tokens of each fact.",
+        "Asked for the third hop alone, the three-hop model does not learn it in 400 steps, even if a clamp joins the "
+        "two tokens of each fact.",
         "last hop alone",
         hop="x3",
         section=section,
     )
     yield told.waits(
         "one_look_up_given_is_not_enough",
-        "Asked for x3 alone, the three-hop model does not learn it in 400 steps even if clamps give it joined facts "
-        "and the first of three look-ups.",
+        "Asked for the third hop alone, the three-hop model does not learn it in 400 steps even if clamps join the two "
+        "tokens of each fact and give it the first of three look-ups.",
         "last hop alone, 1 given",
         hop="x3",
         section=section,
     )
     yield told.learns(
         "two_look_ups_given_are",
-        "Asked for x3 alone, the three-hop model learns it if clamps give it joined facts and two of the three "
-        "look-ups.",
+        "Asked for the third hop alone, the three-hop model learns it if clamps join the two tokens of each fact and "
+        "give it two of the three look-ups.",
         "last hop alone, 2 given",
         hop="x3",
         section=section,
@@ -131,7 +132,7 @@ def last_hop_alone(told: Conditions) -> Iterator[Claim]:
 
 
 def five_hops(told: Conditions) -> Iterator[Claim]:
-    """D = 5 from b = 4: the effects of MLPs and heads."""
+    """Claims about D = 5 from b = 4: the effects of MLPs and heads."""
     yield told.waits(
         "five_hops_stall_with_one_head",
         "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) does not learn the fifth "

@@ -1,4 +1,4 @@
-"""Claims on causes, priors and traps, on tables made by hand in which they hold and in which they fail."""
+"""Tests of claims on causes, priors and traps, on made-up tables for which they hold and for which they fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRUTH = TwoFactor(Places.of(4, 3, "deepest_first"), look_up=0.8, join=0.8, cost=
 
 
 def ends(condition: str, learnt: float | tuple[float, ...], joined=(0.3, 0.2), loss=0.75, later=0.1, n=3) -> list[dict]:
-    """The first and the last step of two seeds' runs, in which every hop, or each of them, is learnt at a step."""
+    """The first and last step of two seeds' runs in which every hop is learnt at a step, or each at its own."""
     times = learnt if isinstance(learnt, tuple) else (learnt,) * n
     return [
         {
@@ -49,7 +49,7 @@ def judged(source, rows: list[dict]) -> dict[str, str]:
 def causes(
     learns: dict[str, float], joined: dict[str, tuple[float, float]], later: float, forgets: float
 ) -> list[dict]:
-    """Every condition; those that the theory is fitted to are its own predictions."""
+    """A table of every condition; those that the theory is fitted to follow its predictions."""
     rows = [
         {**row, "condition": name, "run": f"{name}.{seed}", "joined_later": 0.1}
         for name, start in plateau_causes.STARTS.items()
@@ -83,7 +83,7 @@ def test_causes():
 
 
 def test_what_the_model_is_asked_follows_from_what_is_changed():
-    """By the true model's times: frozen joins stay, blind queries cost nothing, fewer facts are fewer positions."""
+    """Times are those of the true model with each change: frozen joins do not move, and blind queries cost nothing."""
     times = {
         name: float(replace(TRUTH, **changed).learning_time(start, 400, 5))
         for name, (start, changed) in plateau_causes.FORETOLD.items()

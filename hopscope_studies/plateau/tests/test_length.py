@@ -1,4 +1,4 @@
-"""The predicted laws of the wait by length against the flow itself, and claims on tables made by hand."""
+"""Tests of `plateau_length`: predicted laws against the integrated flow, and claims on made-up tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTHS = [3 * chains for chains in CHAINS["long"]]
 
 
 def test_the_law_under_flow_is_that_of_the_flow_itself():
-    """Integrated numerically, without cost and wear: the closed form assumes a small p, which fails at 12 positions."""
+    """The flow is integrated numerically without cost and wear; the closed form needs a small p, so it fails at 12."""
     times = [
         float(TwoFactor(Places.of(length // 3, 1, "deepest_first"), 0.02, 0.02).learning_time(0.0, 40_000, 20))
         for length in LENGTHS
@@ -31,7 +31,7 @@ def map_of(law) -> list[float]:
 
 
 def test_limits_are_quadratic_and_three_quarters_but_for_logarithms():
-    """p is H_N/2N: ln n over the limits that hold for p = 1/n. The power under AdamW then has a root of ln n, too."""
+    """With p = H_N/2N both limits gain a factor ln n, and under AdamW the power also has a factor √ln n."""
     far = numpy.array([3 * 10**5, 3 * 10**6])
     harmonic, n = numpy.log(far / 3) + numpy.euler_gamma, [int(length) for length in far]
     flow = numpy.array([under_flow(length) for length in n]) * harmonic
@@ -52,7 +52,7 @@ def test_every_length_is_there_with_eight_seeds_and_the_demos_recipe():
 
 
 def rows(wait) -> DataFrame:
-    """Three seeds whose waits are this function of the length; ∞ is censored."""
+    """Rows of three seeds whose waits are this function of the length; ∞ is censored."""
     found = []
     for seed in range(3):
         for length in LENGTHS:

@@ -1,4 +1,4 @@
-"""Initial weights that attend to the position before, against the formula of their scores and an untouched model."""
+"""Tests of initial weights that attend to the previous position: their scores' formula, and an untouched model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_task_reads_the_code_off_its_inputs():
 
 
 def test_without_layer_norm_scores_are_the_formula():
-    """gain · Σ cos ω(distance − 1), to the last digit, where the rest of W_Q and W_K is put to 0."""
+    """Scores are gain · Σ cos ω(distance − 1) to the last digit, if the rest of W_Q and W_K is set to 0."""
     model = built(layer_norm=False, look_back=3.0)
     attention = model.blocks[0].attn
     with torch.no_grad():

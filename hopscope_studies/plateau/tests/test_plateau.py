@@ -1,4 +1,4 @@
-"""Claims on tables made by hand or by the model itself; and the making of tables from runs."""
+"""Tests of `plateau`: claims on tables made by hand or by the two-factor model, and tables made from runs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_last_hop_that_stalls_is_told(table):
 
 
 def test_one_over_the_join_is_recognised():
-    """Times 40 / p: exponent −1; times that do not depend on p: 0."""
+    """Times 40 / p give the exponent −1, and times that do not depend on p give 0."""
     rows = [row for start in (2, 3, 4) for row in run_of(TRUTH, start, 0)]
     table = DataFrame(rows)
     first = table.groupby("run").joined.transform("first")
@@ -123,7 +123,7 @@ def test_one_over_the_join_is_recognised():
 
 
 def test_the_fit_predicts_starts_that_it_was_not_shown():
-    """From the model's own courses at 1 and 4: rates may compensate each other, but predictions must agree."""
+    """The model is fitted to its own courses at 1 and 4; rates may compensate each other, predictions must agree."""
     values = Places.of(4, 3, "shuffled").values
 
     def seen(start):

@@ -1,4 +1,4 @@
-"""The two attentions against patterns made by hand."""
+"""Tests of the two attention measures on patterns made by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPE = Architecture(n_layers=2, d_model=16)
 
 
 def measured(name: str, clamps: str) -> dict[str, float]:
-    """On a random model with some paths clamped."""
+    """A measure of a random model with some paths clamped."""
     batch = TASK.sample(16)
     model = SHAPE.build(TASK, generator(0, "init"))
     return catalogue.find("measures", name)(Observation(model, batch, replacements(parse_clamps(clamps), batch, SHAPE)))

@@ -1,4 +1,4 @@
-"""Pulls against autograd through the bias itself, and the claims on tables made by hand."""
+"""Tests of pulls against autograd through the bias, and of the claims on made-up tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TASK = Retrieval(n_hops=2)
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_pulls_add_up_to_the_gradient_of_the_bias(heads):
-    """Every position has one role, and β enters every score of the token before ten times."""
+    """Every position has one role, and β at distance 1 enters scores multiplied by ten."""
     shape = Architecture(n_layers=2, n_heads=heads, d_model=16, positions="relative(start='L0 1:1')")
     model, batch = shape.build(TASK, generator(0, "init")), TASK.sample(32)
     TASK.loss(model(batch.inputs, at=TASK.query_positions), batch.targets).backward()
@@ -33,7 +33,7 @@ def test_pulls_add_up_to_the_gradient_of_the_bias(heads):
 
 
 def test_a_pull_is_the_slope_of_the_loss_along_that_roles_scores():
-    """By finite differences: e^(±ε) on the entries of one role's rows before their softmax is scaled anew."""
+    """The pull equals the finite difference of the loss when the role's unnormalised entries are scaled by e^(±ε)."""
     shape = Architecture(n_layers=2, d_model=16)
     model, batch = shape.build(TASK, generator(0, "init")).double(), TASK.sample(8)
     inputs, targets = batch.inputs.double(), batch.targets.double()

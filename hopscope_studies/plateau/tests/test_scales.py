@@ -1,4 +1,4 @@
-"""How the waits scale: the ingredients of the laws, the runs, and the claims."""
+"""Tests of `plateau_scales`: the ingredients of the laws, the runs, and the claims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hopscope_studies.plateau.experiments.plateau_scales import SCALES, claims, 
 
 @pytest.mark.parametrize("base", [10.0, 10_000.0])
 def test_the_contrast_is_the_gradient_over_noise_drawn_at_random(base):
-    """By autograd and by drawing signs, of a layer of uniform attention whose facts are 0, 1; 2, 3; and so on."""
+    """The contrast equals autograd's with signs drawn at random, for uniform attention with the facts 0, 1; 2, 3; …"""
     torch.manual_seed(0)
     code = position_code(torch.arange(16), 4, base).double()
     sees = torch.ones(16, 16, dtype=torch.bool).tril()

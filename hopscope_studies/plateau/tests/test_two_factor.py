@@ -1,4 +1,4 @@
-"""The two-factor model against autograd, sampled problems, its closed forms and numerical integration."""
+"""Tests of the two-factor model: autograd, sampled problems, closed forms and numerical integration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODEL = TwoFactor(PLACES, look_up=0.8, join=0.3, cost=0.3, wear=0.05)
 @pytest.mark.parametrize("order", ["nearest_first", "deepest_first", "shuffled"])
 @pytest.mark.parametrize("start", [0.0, 1.5, 4.0])
 def test_the_share_is_that_of_a_transformer_whose_head_has_the_bias_alone(order, start):
-    """Layer 0 without any other score: W_Q = 0. Shuffled facts may be anywhere, so the mean is over many sequences."""
+    """Layer 0 has no other scores (W_Q = 0). Shuffled facts may be anywhere, so the mean is over many sequences."""
     task = Retrieval(n_hops=3, order=order)
     shape = Architecture(n_layers=1, d_model=16, positions=f"relative(start='L0 1:{start:g}')")
     model = shape.build(task, generator(0, "init"))
@@ -41,7 +41,7 @@ def test_the_share_is_that_of_a_transformer_whose_head_has_the_bias_alone(order,
 
 
 def test_places_by_hand():
-    """N = 2, D = 2: eight tokens of facts, then two queries."""
+    """With N = 2 and D = 2 there are eight tokens of facts, then two queries."""
     assert Places.of(2, 2, "nearest_first") == Places(2, (2, 4), (9, 10))
     assert Places.of(2, 2, "deepest_first") == Places(2, (6, 8), (9, 10))
     assert Places.of(2, 2, "shuffled") == Places(2, (2, 4, 6, 8), (9, 10))
@@ -59,7 +59,7 @@ def test_the_loss_is_that_of_a_weighted_sum_of_independent_symbols():
 
 @pytest.mark.parametrize(("u", "w"), [(0.0, 0.0), (0.5, 1.0), (4.0, 2.0), (9.0, 4.0), (-1.0, 3.0)])
 def test_the_flow_is_down_the_gradient(u, w):
-    """Of ℓ + λ p_q, by autograd; wear comes on top."""
+    """The flow descends the gradient of ℓ + λ p_q by autograd; wear is added to it."""
     gain, score = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (u, w))
     shares = [
         sum(score.exp() / (score.exp() + n - 1) for n in visible) / len(visible)
@@ -81,7 +81,7 @@ def test_the_slope_is_the_shares_derivative():
 
 
 def test_its_course_is_that_of_many_small_steps():
-    """Runge and Kutta's rule against that of the midpoint with a fiftieth of the step."""
+    """The Runge–Kutta method agrees with the midpoint rule at a fiftieth of the step."""
     u, w = 0.0, 2.5
     for _ in range(2000):
         du, dw = MODEL.flow(u, w)
@@ -92,18 +92,18 @@ def test_its_course_is_that_of_many_small_steps():
 
 
 def far(n: int, **rates: float) -> TwoFactor:
-    """All positions see n others, so that shares are small."""
+    """Places at which all positions see n others, so that shares are small."""
     return TwoFactor(Places(4, (n,), (n,)), **rates)
 
 
 def least_join(p_0: float, chains: int, look_up: float, join: float, cost: float) -> float:
-    """p_0 exp(−c λ²/(2 a s²)), to which a small join falls before it rises, where queries and values see as much."""
+    """The share p_0 exp(−c λ²/(2 a s²)) to which a small join falls before rising, if queries and values see alike."""
     return p_0 * math.exp(-join * cost**2 / (2 * look_up * plateau_pull(chains) ** 2))
 
 
 @pytest.mark.parametrize("p_0", [0.001, 0.004])
 def test_without_cost_the_time_to_escape_goes_as_one_over_the_share(p_0):
-    """Escaped: both have grown without bounds, within one part in ten of when the formula has it."""
+    """A model has escaped when its loss is below two thirds of the plateau's; the formula is right within a tenth."""
     n = 10**6
     model = far(n, look_up=1.0, join=1.0)
     start = math.log(p_0 * (n - 1) / (1 - p_0))
@@ -146,7 +146,7 @@ def test_the_threshold_parts_starts_that_learn_from_starts_that_are_unlearnt():
 
 
 def least_start(model: TwoFactor, steps: int) -> float:
-    """By halving, one start at a time."""
+    """The smallest start that escapes, found by bisection."""
     low, high = 0.0, 4.0
     while high - low > 1e-3:
         middle = (low + high) / 2
@@ -159,7 +159,7 @@ def test_the_threshold_is_that_of_halving():
 
 
 def test_learning_slows_down_beside_the_threshold():
-    """As at any saddle: time goes as the logarithm of the distance from it, here by equal steps for equal ratios."""
+    """Near a saddle, time grows as the logarithm of the distance from it: equal ratios give equal steps."""
     steps = 1000
     edge = least_start(MODEL, steps)
     times = MODEL.learning_time(edge + numpy.array([0.4, 0.1, 0.025]), steps)

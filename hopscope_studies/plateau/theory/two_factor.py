@@ -65,7 +65,7 @@ class Places:
 
     @classmethod
     def of(cls, chains: int, hops: int, order: str) -> Places:
-        """Those of the retrieval problem under a causal mask: step 1 comes first, last, or (shuffled) anywhere."""
+        """The places of the retrieval problem under a causal mask: step 1 comes first, last or (shuffled) anywhere."""
         steps = {"nearest_first": [0], "deepest_first": [hops - 1], "shuffled": list(range(hops))}[order]
         values = tuple(2 * (chains * step + fact + 1) for step in steps for fact in range(chains))
         facts = 2 * chains * hops

@@ -1,4 +1,4 @@
-"""The same for Gemma 3 270M: another family, with windows, norms after attention, and four heads per layer.
+"""The circuit of Gemma 3 270M's hop, and why two hops fail: another family, with windows and norms after attention.
 
 Beyond Mușat, section 4, as `real_hop` is (after Wang et al., 2023, and Biran et al., 2024). Gemma is asked exactly what
 `real_hop` asks SmolLM2-135M, with the same seeds, thresholds and controls. The weights are under Google's terms and

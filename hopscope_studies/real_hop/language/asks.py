@@ -23,15 +23,14 @@ from hopscope.language.lens.prompts import DRAWS, Encoded, encode, of_one_shape
 
 @dataclass(frozen=True)
 class Asks:
-    """Draws of facts, each asked about several chains. Rows are the asks of the first draw, then those of the second,
-    ….
+    """Draws of facts, each asked about several chains. Rows are the asks of the first draw, then of the second, ….
 
     Attributes:
-        prefix: the tokens before the first one that differs between asks; draw position.
-        suffix: the tokens from there on; row position.
-        choices: the tokens that distinguish the acceptable answers; row choice.
-        right: the index of the right one; row.
-        other: the row that a row is paired with, which asks about another chain of the same facts; row.
+        prefix: the tokens before the first one that differs between asks; shape (draw, position).
+        suffix: the tokens from there on; shape (row, position).
+        choices: the tokens that distinguish the acceptable answers; shape (row, choice).
+        right: the index of the right one; shape (row).
+        other: the row that a row is paired with, which asks about another chain of the same facts; shape (row).
         names: the names of the suffix's positions: `query`, `ask`, `answer`, numbered if there are several.
         tokens: the first row's suffix as text.
         held: the roles of every row as (role, chain, position in the whole prompt).
@@ -58,7 +57,7 @@ class Asks:
 
     @property
     def ids(self) -> Tensor:
-        """Whole prompts; row position."""
+        """Whole prompts; shape (row, position)."""
         return torch.cat([self.prefix.repeat_interleave(self.per_draw, 0), self.suffix], 1)
 
     def part(self, start: int, end: int) -> Asks:
@@ -76,7 +75,7 @@ class Asks:
         )
 
     def difference(self, logits: Tensor) -> Tensor:
-        """Logit of the right answer minus that of the paired row's, in nats, given the choices' logits; row."""
+        """Logit of the right answer minus that of the paired row's, in nats, given the choices' logits; shape (row)."""
         chosen = torch.arange(len(self))
         return logits[chosen, self.right] - logits[chosen, self.right[self.other]]
 

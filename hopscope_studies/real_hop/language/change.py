@@ -65,7 +65,7 @@ def changed(machine: Machine, change: Change) -> dict[str, Any]:
 
 
 def perfect_heads(judge: Machine, heads: Sequence[str], seed: int, draws: int) -> dict[str, Any]:
-    """Each head made perfect, all at once, and as many random heads."""
+    """The metric with each head made perfect, with all of them, and with as many random heads."""
     heads = [head for head in heads if is_head(head)]
     single = [{"heads": [head], **changed(judge, Perfect(judge, [head]))} for head in heads]
     random = [
@@ -79,7 +79,7 @@ def perfect_heads(judge: Machine, heads: Sequence[str], seed: int, draws: int) -
 def best_gain(
     choose: Machine, judge: Machine, heads: Sequence[str], gains: Sequence[float], seed: int, draws: int
 ) -> dict[str, Any]:
-    """The gain of some heads that is best on one half, judged on the other, and random heads with the same gain."""
+    """The best gain of some heads, chosen on one half and judged on the other; and random heads with this gain."""
     heads = [head for head in heads if is_head(head)]
     tried = [{"gain": gain, **changed(choose, Gain(choose, heads, gain))} for gain in gains]
     gain = float(max(tried, key=lambda row: row["metric"]["mean"])["gain"])

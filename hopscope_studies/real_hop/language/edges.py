@@ -80,7 +80,7 @@ class Between:
     # One run ---------------------------------------------------------------------------------------------------
 
     def logits(self, gates: Tensor) -> Tensor:
-        """The choices' logits with every edge open by its gate (0–1); row choice."""
+        """The choices' logits with every edge open by its gate (0–1); shape (row, choice)."""
         machine = self.machine
         way = machine.clean.streams[0] - machine.corrupt.streams[0]
         change = {one: way[:, self.position(one)] for one in self.inputs}
@@ -127,7 +127,7 @@ class Between:
         return known.index_copy(2, index, new)
 
     def head(self, layer: int, number: int, position: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """A head's input to the output projection at a position; row d_head."""
+        """A head's input to the output projection at a position; shape (row, d_head)."""
         machine = self.machine
         shared = number * k.shape[1] // machine.n_heads  # query heads share keys and values
         query = machine.part(layer, "q", q[:, None], torch.tensor([position]))[:, number, 0]

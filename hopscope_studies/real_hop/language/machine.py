@@ -27,11 +27,11 @@ class Written:
     """The outputs of nodes on every row; lists are by layer.
 
     Attributes:
-        streams: the residual stream before each layer, and after the last; row position d_model.
-        z: each head's input to the output projection; row position head d_head.
-        attention: the output of attention; row position d_model.
-        mlp: the output of the MLP; row position d_model.
-        logits: the choices' logits at the last position; row choice.
+        streams: the residual stream before each layer, and after the last; shape (row, position, d_model).
+        z: each head's input to the output projection; shape (row, position, head, d_head).
+        attention: the output of attention; shape (row, position, d_model).
+        mlp: the output of the MLP; shape (row, position, d_model).
+        logits: the choices' logits at the last position; shape (row, choice).
     """
 
     streams: list[Tensor]
@@ -52,11 +52,11 @@ class Change:
     """A change to the heads of a model while it runs; this one does nothing."""
 
     def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        """Attention weights over facts and suffix; row head query key."""
+        """Attention weights over facts and suffix; shape (row, head, query, key)."""
         return pattern
 
     def output(self, layer: int, z: Tensor) -> Tensor:
-        """What each head hands to the output projection; row position head d_head."""
+        """What each head hands to the output projection; shape (row, position, head, d_head)."""
         return z
 
 
@@ -105,7 +105,10 @@ class Machine:
     # Parts -----------------------------------------------------------------------------------------------------
 
     def project(self, layer: int, stream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of the suffix, with position codes; each row head position d_head."""
+        """Queries and keys of the suffix, and its values, to which no position code is applied.
+
+        Each has the shape (row, head, position, d_head).
+        """
         every = torch.arange(self.size)
         return (
             self.part(layer, "q", stream, every),
@@ -114,7 +117,7 @@ class Machine:
         )
 
     def part(self, layer: int, part: str, stream: Tensor, positions: Tensor) -> Tensor:
-        """Queries, keys or values (q, k, v) of the stream at some positions; row head position d_head."""
+        """Queries, keys or values (q, k, v) of the stream at some positions; shape (row, head, position, d_head)."""
         block = self.lens.layers[layer]
         attention = block.self_attn
         made: Tensor = getattr(attention, f"{part}_proj")(block.input_layernorm(stream))
@@ -128,14 +131,14 @@ class Machine:
         return made * cos[:, None, positions] + torch.cat([-b, a], -1) * sin[:, None, positions]
 
     def pattern(self, layer: int, q: Tensor, k: Tensor) -> Tensor:
-        """Attention of all query heads over facts and suffix; row head query key."""
+        """Attention of all query heads over facts and suffix; shape (row, head, query, key)."""
         k = torch.cat([self.facts[layer][0], k], 2).repeat_interleave(self.n_heads // k.shape[1], 1)
         scores = q @ k.transpose(2, 3) * self.lens.layers[layer].self_attn.scaling
         return (scores + self.masks[layer]).softmax(-1)
 
     @cached_property
     def masks(self) -> list[Tensor]:
-        """By layer: 0 if a position of the suffix sees another position, else −∞; query key."""
+        """By layer: 0 if a position of the suffix sees another position, else −∞; shape (query, key)."""
         end = self.asks.prefix.shape[1] + self.size
         distance = torch.arange(end - self.size, end)[:, None] - torch.arange(end)
         windows = [self.lens.window(layer) or end for layer in range(self.n_layers)]
@@ -143,12 +146,12 @@ class Machine:
         return [torch.zeros(one.shape).masked_fill(one, -torch.inf) for one in hidden]
 
     def mixed(self, layer: int, pattern: Tensor, v: Tensor) -> Tensor:
-        """Values mixed by attention; row position head d_head."""
+        """Values mixed by attention; shape (row, position, head, d_head)."""
         v = torch.cat([self.facts[layer][1], v], 2).repeat_interleave(self.n_heads // v.shape[1], 1)
         return (pattern @ v).transpose(1, 2)
 
     def heads(self, layer: int, stream: Tensor) -> Tensor:
-        """Each head's input to the output projection; row position head d_head."""
+        """Each head's input to the output projection; shape (row, position, head, d_head)."""
         q, k, v = self.project(layer, stream)
         return self.mixed(layer, self.pattern(layer, q, k), v)
 
@@ -157,8 +160,7 @@ class Machine:
         return self.lens.written(layer, z)
 
     def share(self, layer: int, head: int, before: Tensor, z: Tensor) -> Tensor:
-        """The change of a layer's attention output at one position if a head's input to the projection is `z` (row
-        d_head).
+        """A layer's change of attention output at a position if a head's input to the projection is z (row, d_head).
 
         Without norms after attention it is linear in `z`, independent of the other heads (`before`: row head d_head).
         """
@@ -175,7 +177,7 @@ class Machine:
         return self.lens.mlp(layer, stream)
 
     def read_off(self, stream: Tensor) -> Tensor:
-        """The choices' logits, from the last position of the final stream; row choice."""
+        """The choices' logits, from the last position of the final stream; shape (row, choice)."""
         last = self.lens.model.model.norm(stream[:, -1])
         return torch.einsum("rd,rcd->rc", last, self.lens.model.lm_head.weight[self.asks.choices])
 
@@ -201,7 +203,7 @@ class Machine:
 
     @torch.no_grad()
     def onward(self, stream: Tensor, layer: int) -> Tensor:
-        """The choices' logits from a stream before some layer on; row choice."""
+        """The choices' logits from a stream before some layer on; shape (row, choice)."""
         for number in range(layer, self.n_layers):
             stream = stream + self.added(number, self.heads(number, stream))
             stream = stream + self.mlp(number, stream)

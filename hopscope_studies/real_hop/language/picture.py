@@ -136,7 +136,7 @@ def in_row(shown: Shown, name: str, layer: int) -> list[str]:
 
 
 def draw_place(ax: Axes, place: str, x: float, y: float, shown: Shown) -> None:
-    """A box with a place's name: blue for heads, grey for MLPs, none for inputs and logits."""
+    """Draw a box with a place's name: blue for heads, grey for MLPs, none for inputs and logits."""
     if place == "logits" or place.startswith("input@"):
         word = "answer" if place == "logits" else "embedding"
         ax.text(x, y, word, ha="center", va="center", fontsize=8, style="italic", zorder=3)
@@ -148,7 +148,7 @@ def draw_place(ax: Axes, place: str, x: float, y: float, shown: Shown) -> None:
 
 
 def draw_edges(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]]) -> None:
-    """An arrow per edge, wider for higher scores."""
+    """Draw an arrow per edge, wider for higher scores."""
     most = max((abs(edge[3]) for edge in shown.edges), default=1.0) or 1.0
     for sender, receiver, part, score in shown.edges:
         ink = INTO[part][0] if part else STREAM[0]
@@ -167,7 +167,7 @@ def draw_edges(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]])
 
 
 def draw_facts(ax: Axes, shown: Shown, where: Mapping[str, tuple[float, float]]) -> None:
-    """The facts at the left, and dotted lines to the heads that attend to them."""
+    """Draw the facts at the left, and dotted lines to the heads that attend to them."""
     if not shown.facts:
         return
     ax.text(-1.75, -1.7, shown.facts, ha="center", va="bottom", family="monospace", fontsize=12, zorder=3)

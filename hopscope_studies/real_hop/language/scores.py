@@ -16,7 +16,7 @@ STEPS = 5  # steps of EAP-IG, its authors' default
 
 
 def eap(machine: Machine) -> Tensor:
-    """Scores from one forward and one backward pass, in nats; layer position node, a layer's MLP after its heads."""
+    """Scores from one forward and one backward pass, in nats; (layer, position, node), the MLP after its heads."""
     return scores(machine, [1.0])
 
 

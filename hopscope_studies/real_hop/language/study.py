@@ -115,7 +115,7 @@ class Found:
         few: some of them, for methods with hundreds of tests.
         judge: the draws for reporting.
         settings: the extent of the measurements.
-        watch: is told in words about progress.
+        watch: receives a line of text on progress.
     """
 
     search: Trial
@@ -149,7 +149,7 @@ class Found:
         return by_node(self.search.machine, self.by_token)
 
     def report(self) -> dict[str, Any]:
-        """All steps."""
+        """Run all steps, and return the report."""
         brief = self.in_brief()
         circuit = [row["node"] for row in brief["nodes"]]
         self.watch(f"{len(circuit)} nodes; searching for the tokens at which they are needed")

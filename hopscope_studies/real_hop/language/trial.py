@@ -86,7 +86,7 @@ class Trial:
     seed: int = 0
 
     def metric(self, logits: Tensor) -> Tensor:
-        """The metric, a logit difference; draw."""
+        """The metric, a logit difference; shape (draw)."""
         asks = self.machine.asks
         return asks.by_draw(asks.difference(logits))
 
@@ -101,11 +101,11 @@ class Trial:
         return self.metric(self.machine.logits(self.machine.nothing()))
 
     def keeping(self, units: Iterable[str]) -> Tensor:
-        """The metric with these units alone; draw."""
+        """The metric with these units alone; shape (draw)."""
         return self.metric(self.machine.logits(mask(self.machine, units)))
 
     def without(self, units: Iterable[str]) -> Tensor:
-        """The metric of the model without these units; draw."""
+        """The metric of the model without these units; shape (draw)."""
         return self.metric(self.machine.logits(~mask(self.machine, units)))
 
     def share(self, values: Tensor) -> float:

@@ -1,12 +1,12 @@
 """Why a model does not do two hops: is the first hop's answer at the query, is it in time, and would it be read?
 
-Four measurements on the same facts (Biran et al., 2024, "Hopping too late", whose back-patching is the last):
+Four measurements on the same facts (Biran et al., 2024, "Hopping too late", from which the last one is taken):
 
 - *At the query*: probes and the logit lens (nostalgebraist, 2020) for x_1 and for the answer, layer by layer.
 - *In time*: x_1's own stream, from a prompt that asks about x_1, is patched in at the query before each layer. Up to
-some   layer the model then gives the right answer. That layer is the deadline for the first hop.
+  some layer the model then gives the right answer. That layer is the deadline for the first hop.
 - *Read*: back-patching, in which the stream at the query after some layer is put in again before an earlier one, so
-that   the layers between are run twice.
+  that the layers in between are run twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Two:
         far: the model on the former questions.
         near: the model on the latter; each row has the same chain.
         bridge: the tokens that x_1 may be, as values in the facts; row candidate.
-        which: the index of the right one; row.
+        which: the index of the right one; shape (row).
     """
 
     far: Machine

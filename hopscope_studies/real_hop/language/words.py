@@ -43,7 +43,7 @@ def circuit_lines(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def why_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Why two hops fail."""
+    """The lines of the report on why two hops fail."""
     for name, answer in found["answers"].items():
         yield f"{name.replace('_', ' ')}: metric {told(answer['metric'])}, right {told(answer['accuracy'])}"
     yield "\nmetric with the first hop's answer patched in at the query, before layer:"

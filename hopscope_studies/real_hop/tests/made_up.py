@@ -1,4 +1,4 @@
-"""Minimal reports for tests of plumbing: one head of a model of two layers does the hop."""
+"""Minimal reports for quick tests: one head of a model of two layers does the hop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def answer(metric: float, accuracy: float) -> dict[str, Any]:
 
 
 def set_of(size: int, kept: float, lost: float) -> dict[str, Any]:
-    """A judged set."""
+    """The entry of a judged set."""
     return {"size": size, "heads": size, "mlps": 0, "kept": number(kept), "lost": number(lost)}
 
 

@@ -121,7 +121,7 @@ def test_questions_in_the_projects_own_words_are_asked_about_every_chain():
 
 
 def test_the_sum_of_the_nodes_is_the_model(machine):
-    """Against transformers' own forward pass over whole prompts, including keys of the facts, and positions."""
+    """The nodes' sum equals transformers' own forward pass over whole prompts, with the facts' keys and positions."""
     logits = machine.lens.model(machine.asks.ids).logits[:, -1].gather(1, machine.asks.choices)
     torch.testing.assert_close(machine.clean.logits, logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(machine.logits(~machine.nothing()), logits, atol=1e-4, rtol=0)
@@ -130,7 +130,7 @@ def test_the_sum_of_the_nodes_is_the_model(machine):
 
 
 def test_without_a_node_is_with_its_output_replaced(machine):
-    """By hand: hooks put the paired prompt's output in, in transformers' own run of whole prompts."""
+    """Hooks insert the paired prompt's output in transformers' own run of whole prompts."""
     start = machine.asks.prefix.shape[1]
     layers = machine.lens.layers
     mlp = layers[1].post_feedforward_layernorm if machine.lens.norms_behind else layers[1].mlp
@@ -288,7 +288,7 @@ def test_a_model_that_knows_nothing_is_not_given_a_circuit():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A random model on disk, as a stranger would give it."""
+    """A random model on disk, as a user would give it."""
     folder = tmp_path_factory.mktemp("model")
     opened = random_llama()
     opened.model.save_pretrained(folder)
@@ -401,7 +401,7 @@ def test_where_a_head_looks_in_words():
 @pytest.mark.heavy
 @has_smollm2
 def test_smollm2_is_the_sum_of_its_nodes_and_the_question_moves_it():
-    """Four draws: seconds. That the circuit is one is a claim of `results/real_hop`."""
+    """A quick check with four draws; the claims of `results/real_hop` judge whether the circuit is one."""
     equations, code = (
         catalogue.find("formulations", "equations")(n_hops=1),
         catalogue.find("language.layouts", "code")(),

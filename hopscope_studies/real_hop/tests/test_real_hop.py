@@ -1,4 +1,4 @@
-"""Claims on the circuit of a real model's hop hold, and fail, where they should on reports made by hand."""
+"""Tests of `real_hop`: claims that hold and that fail on made-up reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hopscope_studies.real_hop.tests.made_up import ONE_HOP, TWO_HOPS, answer, n
 
 
 def table(one: dict[str, Any] = ONE_HOP, two: dict[str, Any] = TWO_HOPS, other: dict[str, Any] = ONE_HOP) -> DataFrame:
-    """Two seeds of the circuit, one of two hops, and one other wording, as read from table.csv."""
+    """Rows of two seeds of the circuit, one of two hops, and one other wording, as read from table.csv."""
     rows = []
     for run, seed, part, layout, found in (
         ("a", 0, "one hop", "code", one_hop(one)),
@@ -82,7 +82,7 @@ def worse_circuit() -> dict[str, Any]:
 
 
 def worse_two_hops() -> dict[str, Any]:
-    """Two hops are done; x_1 is at the query early, and not late; running layers twice helps."""
+    """A report in which two hops are done, x_1 is at the query early and not late, and repeated layers help."""
     two = copy.deepcopy(TWO_HOPS)
     two["answers"]["two_hops"] = answer(0.2, 0.4)
     for one in two["probes"]:

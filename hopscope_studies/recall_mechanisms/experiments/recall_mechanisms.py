@@ -25,7 +25,7 @@ SEEDS = {"quick": 2, "cpu": 2, "paper": 8}
 
 
 def runs(scale: str) -> Iterator[Work]:
-    """A language model over seeds, the two controls, and the toys."""
+    """A language model with several seeds, the two controls, and the toy models."""
     quick = scale == "quick"
     model = "made_up" if quick else "smollm2"
     yield from (Recalled(model, seed=seed) for seed in range(SEEDS[scale]))

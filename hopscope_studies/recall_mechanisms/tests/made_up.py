@@ -1,4 +1,4 @@
-"""A minimal report for tests of plumbing: two heads bring the topic, and the fifth MLP of six applies the function."""
+"""A minimal report for quick tests: two heads bring the topic, and the fifth MLP of six applies the function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def number(mean: float, by: float = 0.01) -> dict[str, float]:
 
 
 def parts(mlps: float = 0.7) -> dict[str, Any]:
-    """What heads and MLPs add."""
+    """The report's part on what heads and MLPs add."""
     by_layer = [number(value) for value in (0, 0, 0.5, 0.5, 4, 1)]
     return {
         "nats": {
@@ -35,7 +35,7 @@ def parts(mlps: float = 0.7) -> dict[str, Any]:
 
 
 def lens(relation: int = 3, subject: int = 5) -> dict[str, Any]:
-    """After which layer either part is known."""
+    """The report's part on the layer after which either part is known."""
 
     def curve(known: int, before: float, after: float) -> list[dict[str, float]]:
         return [number(after if layer >= known else before) for layer in range(LAYERS + 1)]
@@ -54,7 +54,7 @@ def lens(relation: int = 3, subject: int = 5) -> dict[str, Any]:
 def topic(
     share: float = 0.7, random: float = 0.02, looks: float = 0.5, even: float = 0.1, over: float = 1
 ) -> dict[str, Any]:
-    """Two heads that write the subject."""
+    """The report's part on two heads that write the subject."""
     rows = [(layer, head, f"L{layer}H{head}" in TOPIC) for layer in range(LAYERS) for head in range(HEADS)]
     return {
         "heads": [
@@ -87,7 +87,7 @@ def function(
     heads: tuple[float, float] = (-0.5, 0.5),
     intercept: float = 2.0,
 ) -> dict[str, Any]:
-    """An MLP that adds the answer."""
+    """The report's part on an MLP that adds the answer."""
     mlps = [number(adds if at == layer else 0.1) for at in range(LAYERS)]
     return {
         "layer": layer,
@@ -108,7 +108,7 @@ def function(
 
 
 def last_layer(adds: float = -1.0, negative: float = 0.9, halving: float = 0.05) -> dict[str, Any]:
-    """A last layer that takes some of the answer back."""
+    """The report's part on a last layer that takes some of the answer back."""
     return {
         "layers": [*(number(value) for value in (0, 0, 1, 1, 4)), number(adds)],
         "negative": [*(number(0.2) for _ in range(LAYERS - 1)), number(negative)],
@@ -125,7 +125,7 @@ def last_layer(adds: float = -1.0, negative: float = 0.9, halving: float = 0.05)
 
 
 def instead(lost: float = 0.6, exchanged: float = 0.7, by_mlps: float = 0.8, random: float = 0.1) -> dict[str, Any]:
-    """With other outputs in place of the topic heads."""
+    """The report's part on other outputs in place of the topic heads."""
     shares = {"lost": lost, "exchanged": exchanged, "by_mlps": by_mlps}
 
     def of(name: str) -> dict[str, Any]:

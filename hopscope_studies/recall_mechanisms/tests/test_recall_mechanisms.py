@@ -1,4 +1,4 @@
-"""Claims on factual recall hold, and fail, where they should on made-up reports; facts and toys by hand."""
+"""Tests of `recall_mechanisms`: claims that hold and that fail on made-up reports; facts and toy models by hand."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def idle() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any] = REPORT, by_hand: dict[str, Any] | None = None, untrained: Any = None) -> DataFrame:
-    """Two seeds, controls and toys, as read from table.csv."""
+    """Rows of two seeds, controls and toy models, as read from table.csv."""
     rows = []
     for run, seed, part, found in (
         ("a", 0, "language", recalled(report)),

@@ -1,4 +1,4 @@
-"""Measurements of factual recall in a hand-set model, in random models against transformers, and by direct sums."""
+"""Measurements of `recall_mechanisms` in a hand-set model, in random models against transformers, by direct sums."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_planted_topic_head_is_found(report):
 
 
 def test_the_planted_function_is_found(report):
-    """A memory that writes codes of length 1: of n answers each less the others' mean has length √(n / (n − 1))."""
+    """The memory writes codes of length 1; each of n answers minus the others' mean has length √(n / (n − 1))."""
     found = report["function"]
     made = found["regression"]
     assert found["layer"] == 0

@@ -61,8 +61,8 @@ class Masks:
         lens: the model.
         ends: tokens that end an answer.
         seed: the seed of random sets.
-        scores: the scores by which retrieval heads are chosen; layer head.
-        induction: induction scores; layer head.
+        scores: the scores by which retrieval heads are chosen; shape (layer, head).
+        induction: induction scores; shape (layer, head).
     """
 
     def __init__(self, lens: Lens, ends: set[int], seed: int, scores: Tensor, induction: Tensor):

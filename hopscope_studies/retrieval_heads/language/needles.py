@@ -95,7 +95,7 @@ def needles(seed: int, count: int) -> list[Needle]:
 
 
 def written(dice: random.Random) -> Needle:
-    """One fact."""
+    """A random fact and a question about it, as a needle."""
     day, who, place, (does, says) = (dice.choice(words) for words in (DAYS, PEOPLE, PLACES, VERBS))  # type: ignore[var-annotated]
     things = " ".join(dice.choice(words) for words in (NUMBERS, KINDS, THINGS, WHERE))
     answer = f"{things} the {dice.choice(LOOKS)} {dice.choice(SPOTS)}"

@@ -36,7 +36,7 @@ class Looking(Edit):
 
     @property
     def places(self) -> Tensor:
-        """The recorded positions for a single sequence; layer head query."""
+        """The recorded positions for a single sequence; shape (layer, head, query)."""
         return torch.cat(self.top)
 
 
@@ -44,7 +44,7 @@ def hit_places(top: Tensor, written: Sequence[int], ids: Tensor, place: slice) -
     """The tokens of the needle that each head hits.
 
     Args:
-        top: the position that each head attends to most, from the token before each generated one; layer head step.
+        top: the position that a head attends to most from the token before each generated one; (layer, head, step).
         written: the generated tokens; step.
         ids: the prompt's tokens; position.
         place: the needle's positions in the prompt.
@@ -61,7 +61,7 @@ def hit_places(top: Tensor, written: Sequence[int], ids: Tensor, place: slice) -
 
 
 def score(hit: Tensor) -> Tensor:
-    """The share of the needle's tokens that are hit; layer head."""
+    """The share of the needle's tokens that are hit; shape (layer, head)."""
     return hit.float().mean(-1)
 
 
@@ -91,7 +91,7 @@ class Begun:
         return cls(lens, cache, int(ids[-1]), len(ids) - 1)
 
     def run(self, more: Tensor, edit: Edit | None = None, cache: Any = None) -> Tensor:
-        """The logits after each of further tokens; both batch position. A cache, if given, grows by them."""
+        """The logits after each of further tokens, (batch, position, token); a cache, if given, grows by them."""
         cache = self.rows(len(more)) if cache is None else cache
         past = cache.get_seq_length()
         mask = torch.ones(len(more), past + more.shape[1], dtype=torch.long)
@@ -154,8 +154,8 @@ class Read:
     """One question, with the forced and the free answer.
 
     Attributes:
-        forced: the score with the answer given; layer head.
-        free: the score with the model's own answer; layer head.
+        forced: the score with the answer given; shape (layer, head).
+        free: the score with the model's own answer; shape (layer, head).
         log_p: mean log-probability of the answer's tokens (nats).
         recall: ROUGE-1 recall of the model's own answer, 0–1.
         begun: the cached prompt.

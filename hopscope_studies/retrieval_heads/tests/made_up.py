@@ -1,4 +1,4 @@
-"""A minimal report for tests of plumbing: one head of forty does everything."""
+"""A minimal report for quick tests: one head of forty does everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def number(mean: float, by: float = 0.01) -> dict[str, float]:
 
 
 def lost(one: float, random: float) -> list[dict[str, Any]]:
-    """What is lost with sets of heads masked, and with random ones."""
+    """The report's part on what is lost with sets of heads masked, and with random ones."""
     rows: list[dict[str, Any]] = [{"set": "none", "kept": number(0.9)}]
     for size in SIZES:
         beside = {
@@ -28,7 +28,7 @@ def lost(one: float, random: float) -> list[dict[str, Any]]:
 
 
 def sparsity(share: float) -> dict[str, Any]:
-    """How few there are."""
+    """The report's part on the number of retrieval heads."""
     return {
         "share": number(share, 0.005),
         "as_sample": number(share, 0.02),
@@ -41,7 +41,7 @@ def sparsity(share: float) -> dict[str, Any]:
 
 
 def compared(ranks: float, shared: int) -> dict[str, Any]:
-    """Two scores of the same heads."""
+    """The report's part on two scores of the same heads."""
     return {
         "ranks": number(ranks),
         "of_those_with_a_score": ranks,
@@ -53,7 +53,7 @@ def compared(ranks: float, shared: int) -> dict[str, Any]:
 
 
 def firing(head: str, active: float, p: float) -> dict[str, Any]:
-    """When a head hits something."""
+    """The report's part on when a head hits a token."""
     return {
         "head": head,
         "score": 0.5,

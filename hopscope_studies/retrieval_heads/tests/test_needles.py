@@ -1,4 +1,4 @@
-"""Retrieval heads against hand calculation, a hand-set model with one head of score 1, and another way to mask."""
+"""Retrieval heads against calculations by hand, a hand-set model with one head of score 1, and another masking."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def random_model(kind: str) -> Opened:
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_what_is_read_first_and_kept_gives_what_one_pass_gives(kind):
-    """Scores and masks against transformers' own pass over the whole text, with masks as a plain edit of patterns."""
+    """Reading a prefix first and keeping its state gives the scores and masked outputs of one pass over the text."""
     opened = random_model(kind)
     lens = Lens(opened)
     ask = asks(opened.tokenizer, seed=1, count=2)[1]

@@ -1,4 +1,4 @@
-"""Claims on retrieval heads hold, and fail, where they should on a report made by hand; toys scored by hand."""
+"""Tests of `retrieval_heads`: claims that hold and that fail on a made-up report; toy models scored by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(
     idle: dict[str, Any] | None = None,
     toys: tuple[float, float] = (0.01, 0.95),
 ) -> DataFrame:
-    """Two seeds, controls, one toy (its error, its best head's score), as read from table.csv."""
+    """Rows of two seeds, controls and one toy model (error, best head's score), as read from table.csv."""
     toy = [row("error", "second copy", toys[0]), row("forced", "L1H0", toys[1]), row("forced", "L0H0", 0.0)]
     rows = []
     for run, seed, part, found in (

@@ -1,4 +1,4 @@
-"""Functions that generate their own sequence: the task, the exact posterior, references, hand-set network, claims."""
+"""Tests of functions that generate their own sequence: task, exact posterior, references, hand-set network, claims."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_with_random_labels_it_is_the_sum_over_every_set(share):
 
 
 def test_the_error_of_the_posterior_mean_is_its_variance():
-    """A known number: given the inputs it is z·Σz per component, whatever the labels."""
+    """Given the inputs, the expected error is z·Σz per component, whatever the labels are."""
     task = TASK.but(length=6)
     batch = task.sample(800, 4)
     gaps = []
@@ -144,7 +144,7 @@ def test_nothing_beats_the_posterior_mean(share):
 
 
 def test_least_squares_and_ridge_by_hand():
-    """y = 2 x through (1, 2): the penalty 1 halves the slope; two unknowns and one example leave the least norm."""
+    """For y = 2x through (1, 2), penalty 1 halves the slope; with two unknowns and one example, the norm is least."""
     x, y = numpy.array([[1.0]]), numpy.array([[2.0]])
     assert least_squares(x, y, numpy.array([3.0])) == pytest.approx([6.0])
     assert ridge(x, y, numpy.array([3.0]), 1.0) == pytest.approx([3.0])
@@ -233,7 +233,7 @@ MODELS = ("clean labels", "random labels", "untrained")
 
 
 def table_of(numbers: dict[str, tuple[float, ...]], trivial: float, lost: float) -> DataFrame:
-    """Two seeds; on the source's sequences the trivial prediction has this error, the released model .1."""
+    """A table of two seeds; the trivial prediction has this error on the source's sequences, the released model .1."""
     rows = []
     for seed, (who, (*ends, peak, before)) in itertools.product((0, 1), numbers.items()):
         about = {"seed": seed, "who": who, "kind": "model" if who in MODELS else "reference"}

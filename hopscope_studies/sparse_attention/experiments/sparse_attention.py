@@ -97,24 +97,24 @@ def beside(table: DataFrame, value: str, weight: float) -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours, and were committed before the runs; README.md says what we expected."""
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
     light, heavy = WEIGHTS[1:]
     some, plain, most = (table[table.weight == weight] for weight in (light, 0.0, heavy))
     of = Evidence(some, "ours", among=table)
     yield of.claim(
-        "solved", f"With an entropy penalty of {light:g} all hops are solved.", some.loss, "loss", below=SOLVED
+        "solved", f"Models with an entropy penalty of {light:g} solve all hops.", some.loss, "loss", below=SOLVED
     )
     sentence = (
-        f"An entropy penalty of {light:g} at least halves the number of edges (keys with an attention above {EDGE:g})."
+        f"An entropy penalty of {light:g} at least halves the number of keys that get an attention above {EDGE:g}."
     )
     yield of.claim("sparser", sentence, beside(table, "edges", light), RATIO.format("edges"), at_most=0.5)
-    sentence, paths = f"With an entropy penalty of {light:g} circuits have fewer paths.", beside(table, "paths", light)
+    sentence, paths = f"An entropy penalty of {light:g} makes circuits use fewer paths.", beside(table, "paths", light)
     yield of.claim("fewer_paths", sentence, paths, RATIO.format("paths"), below=1.0, of="median")
-    sentence = f"With an entropy penalty of {light:g} at least as many models have an accepted circuit as without it."
+    sentence = f"With an entropy penalty of {light:g} at least as many models have a circuit as without it."
     accepted = int((some.verdict == "circuit").sum() - (plain.verdict == "circuit").sum())
     yield of.claim("more_accepted", sentence, accepted, "accepted circuits more than without", at_least=0)
     sentence, late = (
-        f"An entropy penalty of {heavy:g} delays or prevents learning.",
+        f"Under an entropy penalty of {heavy:g}, models learn later than without it, or not at all.",
         table.fillna({"learnt": float("inf")}),
     )
     of = Evidence(most, "ours", among=table)

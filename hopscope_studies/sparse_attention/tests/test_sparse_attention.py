@@ -1,4 +1,4 @@
-"""The study's measures by hand, and each claim on tables on which it holds and on which it does not."""
+"""Tests of `sparse_attention`: measures by hand, and each claim on tables for which it holds or fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_even_attention_has_the_entropy_and_the_edges_of_its_rows():
 
 
 def table(edges: float = 0.4, paths: float = 0.8, loss: float = 0.02, verdict: str = "circuit", late: float = 2.0):
-    """Two seeds; the runs with entropy differ from those without by these factors, loss and verdict."""
+    """A table of two seeds; runs with entropy differ from those without by these factors, loss and verdict."""
     rows = []
     for seed in (0, 1):
         for weight in (0.0, 0.01, 0.03):

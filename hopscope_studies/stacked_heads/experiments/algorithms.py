@@ -60,7 +60,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def cell(order: str, hops: int, layers: int, seed: int) -> Config:
-    """One run."""
+    """The configuration of one run."""
     if hops < 5:
         return minimum_depth.cell(hops, layers, seed, "cpu", order)
     config = recipe(PRESETS[layers]).config(seed=seed)
@@ -135,7 +135,7 @@ def tint_of(name: str) -> str:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The learnt algorithms, against the paper's description and the optimum."""
+    """Claims about the learnt algorithms, against the paper's description and the optimum."""
     circuits = table[(table.kind == "circuit") & (table.verdict == "circuit")]
     long = circuits[circuits.D >= 3]
     yield are_schedules(circuits, table)
@@ -150,11 +150,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether the theory explains the circuits that are found."""
+    """Judge whether the theory explains the circuits that are found."""
     of = table[table.kind == "circuit"]
     return Evidence(circuits, "5, 8.2", among=table).claim(
         "circuits_are_schedules",
-        "By the theory's information-flow model, the paths of every circuit found in a one-head-per-layer model "
+        "By the theory of information flow, the attention paths of every circuit found in a one-head-per-layer model "
         f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
         circuits.name != NONE,
         "circuits whose paths suffice",
@@ -164,10 +164,10 @@ def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether circuits match the paper's description."""
+    """Judge whether circuits match the paper's description."""
     return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
         "one_hop_per_layer",
-        "If a model has enough layers for one hop per layer, the query of its circuit follows the chain by itself, one "
+        "In models with enough layers for one hop per layer, the query follows the chain by itself in the circuit, one "
         "fact after the other, as the paper describes (three hops or more).",
         circuits.name == "linear, by the query",
         "circuits in which the query does all",
@@ -177,11 +177,11 @@ def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether facts look ahead with deepest facts first."""
+    """Judge whether, with deepest facts first, facts are joined ahead of the query."""
     return Evidence(circuits, "beyond", among=table).claim(
         "facts_look_ahead",
-        "With deepest facts first, every circuit for three hops or more joins facts to the facts that follow from "
-        "them, before the query reads them.",
+        "With deepest facts first, in every circuit for three hops or more facts attend to the facts that follow them "
+        "on their chain before the query reads them.",
         circuits.ahead,
         "number of merges by facts",
         at_least=1,
@@ -189,11 +189,10 @@ def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
-    """Whether circuits at the minimum depth are pointer doubling."""
+    """Judge whether circuits at the minimum depth are pointer doubling."""
     return Evidence(circuits, "beyond (5)", among=table).claim(
         "doubling_at_the_minimum",
-        "Every circuit of a model with exactly the minimum depth is pointer doubling, as theory requires (three hops "
-        "or more).",
+        "Every circuit at exactly the minimum depth uses pointer doubling, as theory requires (three hops or more).",
         circuits.name.str.startswith("doubling"),
         "circuits that are pointer doubling",
         of="share of",
@@ -202,7 +201,7 @@ def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
-    """The number of heads against the optimum."""
+    """Compare the number of heads in circuits with the fewest that would suffice."""
     beyond = circuits.heads - circuits.fewest
     return Evidence(circuits, "8.2 (ii)", source="", among=table).claim(
         "more_heads_than_needed",
@@ -215,7 +214,7 @@ def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
 
 
 def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
-    """Whether hops are learnt in order; if so for all three orders of the facts, positions do not explain it."""
+    """Judge whether hops are learnt in order; if so for all three orders of the facts, positions do not explain it."""
     learnt = hops.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     two = learnt.notna().sum(axis=1) >= 2
     return Evidence(hops, "7.2, 9.2", source="paper", among=table).claim(
@@ -229,13 +228,13 @@ def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
 
 
 def later(paths: DataFrame, table: DataFrame) -> Claim:
-    """Whether look-ahead emerges after the query's first read."""
+    """Judge whether look-ahead emerges after the query's first read."""
     both = [part for _, part in paths.groupby("run") if {"ahead", "read"} <= set(part.part)]
     waits = [first_of(part, "ahead") - first_of(part, "read") for part in both]
     return Evidence(paths, "beyond (9.2)", among=table).claim(
         "look_ahead_comes_later",
-        "With deepest facts first, a circuit's first path that joins two facts emerges after the query's first path "
-        f"that reads a fact ({len(waits)} circuits).",
+        "With deepest facts first, a circuit's first path from one fact to another emerges in training after its first "
+        f"path from the query to a fact ({len(waits)} circuits).",
         waits,
         "number of steps from the first read to the first merge ahead",
         n=len(waits),

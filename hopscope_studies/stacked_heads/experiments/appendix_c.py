@@ -95,7 +95,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether maps show the circuits completely, and nothing else."""
+    """Judge whether maps show the circuits completely, and nothing else."""
     rows = table[(table.kind == "path") & (table.verdict == "circuit")]
     used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
     yield Evidence(rows, "8.2, C", source="", among=table).claim(

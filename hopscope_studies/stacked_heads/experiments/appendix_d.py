@@ -70,7 +70,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether paths end strong, and stay."""
+    """Judge whether paths of circuits end above 0.5, and stay there."""
     own = table[table.in_circuit.astype(bool)].sort_values("step")
     curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
     yield Evidence(own, "9.1, D", source="paper", among=table).claim(

@@ -1,7 +1,7 @@
 """How the number of interleaved chains matters (beyond Musat, whose N is 4 throughout; problem of section 6).
 
-More chains make guessing worse and sequences longer, yet change no minimum depth (docs/theory.md). The packaged run's
-model and recipe with N = 2, 4 and 8.
+More chains make guessing worse and sequences longer, yet change no minimum depth (docs/theory.md). The experiment
+trains the packaged run's model by its recipe with N = 2, 4 and 8.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run and hop, as `endings_of` makes it, with N."""
+    """A row per run and hop, as made by `endings_of`, with N."""
     return endings_of(runs, **columns("N"))
 
 
@@ -42,7 +42,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether all are learnt, and whether more chains take longer.
+    """Claims on whether every number of chains is learnt, and whether more chains take longer.
 
     A guess that follows no chain has the loss 1 − 1/N. Solved is a fifteenth of that, which at N = 4 is the usual 0.05.
     """

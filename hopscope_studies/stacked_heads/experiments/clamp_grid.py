@@ -2,7 +2,8 @@
 
 The paper finds that heads emerge one after the other. Curves cannot show whether a later head *needs* the earlier one.
 An intervention can: provide the earlier head from the start, or remove it, and measure when each hop is learnt (Singh
-et al., 2024, clamp induction subcircuits in this way). D = 2, the packaged run's model, nearest facts first.
+et al., 2024, clamp induction subcircuits in this way). The model is the packaged run's, with D = 2 and nearest facts
+first.
 """
 
 from __future__ import annotations
@@ -66,32 +67,32 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """How much sooner (or later) each hop is learnt than without clamps, seed by seed."""
+    """Claims on how much sooner (or later) each hop is learnt than without clamps, seed by seed."""
     free = learnt(table, "nothing")
     for clamp, hop, sentence in (
         (
             "facts whole",
             "x1",
-            "If a clamp joins the two tokens of each fact, a four-layer model learns the first of two hops in fewer "
-            "steps than without it.",
+            "If attention is clamped in training so that every fact's value attends to its key, a four-layer model "
+            "learns the first of two hops in fewer steps than without the clamp.",
         ),
         (
             "first hop ready",
             "x2",
-            "If a clamp gives the model the first hop's look-up, a four-layer model learns the second of two hops "
-            "in fewer steps than without it.",
+            "If attention is clamped in training so that the query attends to the first hop's answer, a four-layer "
+            "model learns the second of two hops in fewer steps than without the clamp.",
         ),
         (
             "second hop ready",
             "x1",
-            "If a clamp gives the model the second hop's look-up, a four-layer model learns the first of two hops "
-            "in fewer steps than without it.",
+            "If attention is clamped in training so that the query attends to the second hop's answer, a four-layer "
+            "model learns the first of two hops in fewer steps than without the clamp.",
         ),
         (
             "facts not in layer 0",
             "x1",
-            "If a clamp keeps layer 0 from joining the two tokens of each fact, a four-layer model learns the first "
-            "of two hops in more steps than without it, or not at all.",
+            "If a clamp keeps every fact's value from attending to its key in layer 0, a four-layer model learns the "
+            "first of two hops in more steps than without the clamp, or not at all.",
         ),
     ):
         sooner = not clamp.startswith("facts not")
@@ -104,7 +105,7 @@ def learnt(table: DataFrame, clamp: str) -> DataFrame:
 
 
 def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, sooner: bool, table: DataFrame) -> Claim:
-    """One clamp against none: the ratio of the times, and whether every seed has the claimed direction.
+    """Compare one clamp with none: the ratio of the times, and whether every seed has the claimed direction.
 
     A hop that is learnt only with the clamp counts as sooner, with an unknown ratio.
     """

@@ -114,7 +114,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the task is learnt, in which order, and by a circuit."""
+    """Claims on whether the task is learnt, in which order, and by a circuit."""
     losses = table[table.kind == "loss"]
     paths = table[table.kind == "path"]
     yield from about_losses(losses[losses.prior != NONE], losses[losses.prior == NONE])
@@ -122,7 +122,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
-    """Which variables are learnt with the prior and without, and in which order."""
+    """Claims on which variables are learnt with the prior and without, and in which order."""
     ends = final(taught).groupby("run").max()
     yield Evidence(taught, "beyond (3.1)").claim(
         "learnt",
@@ -136,8 +136,8 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     stuck = plain[plain.hop == last]
     yield Evidence(stuck, "beyond (3.1)", among=taught).claim(
         "not_without_the_prior",
-        f"Without the prior, a five-layer model does not learn the variable that needs two premises, {last}, in as "
-        "many steps as with it.",
+        "Without a prior for the premises' distances, a five-layer model does not learn the variable that needs two "
+        f"premises, {last}, in as many steps as with it.",
         [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first(),
         "final loss beyond that at which a hop counts as learnt",
         at_least=0,
@@ -158,7 +158,7 @@ def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
 
 
 def circuit_found(paths: DataFrame) -> Claim:
-    """Whether the circuits explain the trained models."""
+    """Judge whether the circuits explain the trained models."""
     circuits = paths.groupby("run").first()
     solved = circuits[circuits.model < circuits.threshold]
     return Evidence(paths, "8, E, beyond", source="").claim(

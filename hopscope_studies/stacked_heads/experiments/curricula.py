@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run and hop asked, as `endings_of` makes it; only the implicit curriculum asks all."""
+    """A row per run and hop asked, as made by `endings_of`; only the implicit curriculum asks all hops."""
     return endings_of(runs, **columns("curriculum"))
 
 
@@ -49,7 +49,7 @@ def last_hops(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether training without a curriculum fails, which curricula succeed, and which is fastest."""
+    """Claims on whether training without a curriculum fails, which curricula succeed, and which is fastest."""
     rows = last_hops(table)
     alone = rows[rows.curriculum == "none"]
     yield Evidence(alone, "7.2", source="paper").claim(
@@ -64,13 +64,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def solves(rows: DataFrame, name: str) -> Claim:
-    """Whether most runs with one curriculum solve the last hop."""
+    """Judge whether most runs with one curriculum solve the last hop."""
     solved = rows.loss < SOLVED
     section = "7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)"
     return Evidence(rows, section).claim(
         f"{name}_solves",
         f"With the curriculum `{name}`, most runs of a four-layer model solve the last hop in as many steps as are "
-        f"given to no curriculum ({solved.sum()} of {len(rows)}).",
+        f"given to training without a curriculum ({solved.sum()} of {len(rows)}).",
         rows.loss,
         "final loss",
         number="median",
@@ -79,7 +79,7 @@ def solves(rows: DataFrame, name: str) -> Claim:
 
 
 def fastest(rows: DataFrame) -> Claim:
-    """The implicit curriculum against the others; a run that does not learn counts with all its steps."""
+    """Compare the implicit curriculum with the others; a run that does not learn counts with all its steps."""
     median = rows.assign(learnt=rows.learnt.fillna(rows.steps)).groupby("curriculum").learnt.median()
     learnt = rows[rows.curriculum == "implicit"].learnt.notna()
     return Evidence(rows, "beyond").claim(

@@ -49,7 +49,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Section 7.2's three results, judged at D = 2."""
+    """Claims on section 7.2's three results, at D = 2."""
     without, taught = table[table.curriculum == "none"], table[table.curriculum == "implicit"]
     yield Evidence(without, "7.2", source="paper").claim(
         "no_curriculum_fails",
@@ -70,7 +70,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     waits = lags(zip(learnt.x1, learnt.x2, strict=True))
     yield Evidence(taught, "7.2", source="paper").claim(
         "hops_in_order",
-        "Trained on two hops with implicit curriculum, every run learns x1 before x2 "
+        "Trained on two hops with implicit curriculum, every run learns the first hop, x1, before the second, x2 "
         f"({int(learnt.x2.isna().sum())} of {len(learnt)} did not learn x2 in training).",
         waits,
         "number of steps from x1 to x2",

@@ -1,7 +1,8 @@
 """Depth against width at equal parameters (beyond Musat; the paper's section 5 says that depth cannot be replaced).
 
-Two, three, four, six and eight layers, each as wide as the parameters of four layers of 128 allow. In theory no width
-replaces a layer below the minimum; whether layers beyond it help is an open question. D = 2, the packaged run's recipe.
+Models have two, three, four, six or eight layers, each as wide as the parameters of four layers of 128 allow. In theory
+no width replaces a layer below the minimum; whether layers beyond it help is an open question. The recipe is the
+packaged run's, with D = 2.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run and hop, as `endings_of` makes it, with layers, d_model, shape, parameters and the least depth."""
+    """A row per run and hop, as made by `endings_of`, with layers, d_model, shape, parameters and the least depth."""
     found = endings_of(runs, **columns("layers", "d_model", "shape"))
     found["parameters"] = found.run.map({run.config.identity: run.model.n_parameters for run in runs})
     return found.assign(least=[least(k, 1, "nearest_first") for k in found.k])
@@ -46,24 +47,24 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether width can replace depth, and whether more depth than needed helps."""
+    """Claims on whether width can replace depth, and whether more depth than needed helps."""
     below = table[table.layers < table.least]
     yield Evidence(below, "5", source="the paper's bound for learnt", among=table).claim(
         "width_is_no_depth",
-        "A two-hop model with fewer layers than a hop's minimum depth does not learn the hop, even if it is so wide "
-        "that it has as many parameters.",
+        "A two-hop model with fewer layers than a hop needs in theory does not learn the hop, even if it is so wide "
+        "that it has as many parameters as a model that is deep enough.",
         below.loss,
         "final partial loss",
         at_least=LEARNT,
     )
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
     yield somebody_solves(
-        deep, "shape", "With every shape (layers × width) that is deep enough for two hops, some seed solves both."
+        deep, "shape", "With every shape (layers × width) deep enough for two hops, some seed solves both hops."
     )
     yield grows_with(
         deep,
         "layers",
         "sooner_if_deeper",
-        "Of two-hop models that are deep enough and have equally many parameters, deeper ones learn a hop sooner.",
+        "Of two-hop models that are deep enough and have equally many parameters, deeper ones learn their hops sooner.",
         -1,
     )

@@ -56,7 +56,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether the loss falls at the minimum depth, and not before."""
+    """Claims on whether the loss falls at the minimum depth, and not before."""
     lowest, least = best(table), table.groupby("k").least.first()
     shares, before = [], []
     for k in lowest.columns:
@@ -69,7 +69,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "10.1").claim(
         "loss_steps_at_minimum_depth",
         "As layers are added, most of the fall in a hop's final loss comes with the layer that completes the hop's "
-        "minimum depth (best seeds).",
+        "minimum depth (judged on the best seeds).",
         shares,
         "share of the fall",
         above=0.5,
@@ -77,7 +77,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(table, "10.1").claim(
         "nothing_gradual_before",
         "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum depth "
-        f"is reached (best seeds, for {len(before)} of {len(lowest.columns)} hops).",
+        f"is reached (best seeds; judged on the {len(before)} of {len(lowest.columns)} hops of which several lesser "
+        "depths were trained).",
         before,
         "fall",
         below=GRADUAL,

@@ -1,9 +1,10 @@
 """Language models on the five formulations, and on equations of growing depth (Musat, ICLR 2025, figure 2, section 4).
 
 The paper asks large hosted models 500 questions per formulation, directly and again until the answer is acceptable, and
-finds them nearly perfect up to D = 5. Here the models are those that run anywhere (135 and 270 million parameters),
-so the paper's sentences stand beside our numbers undecided; judged is what such models can do: one hop, not two. Any
-other can be asked the same with `hopscope lm evaluate`. At scale `quick` the models are of known answer.
+finds them nearly perfect up to D = 5. Here the models are those that run anywhere (135 and 270 million parameters), so
+the paper's sentences about large models are left undecided, with our numbers. The claims judge what small models can
+do: one hop, not two. Any other model can be asked the same with `hopscope lm evaluate`. Scale `quick` uses models whose
+answers are known.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ class Asked(Work):
 
     @property
     def questions(self) -> Formulation:
-        """What is asked."""
+        """The formulation that generates the questions."""
         kind = catalogue.find("formulations", self.formulation)
         made: Formulation = kind(n_hops=self.n_hops) if self.n_hops else kind()
         return made
 
     @property
     def scoring(self) -> Protocol:
-        """How it is put, and scored."""
+        """The protocol by which the questions are put and scored."""
         chosen: Protocol = catalogue.chosen("language.protocols", self.protocol)
         return chosen.given(max_tries=self.max_tries, max_tokens=self.max_tokens)
 
@@ -82,7 +83,7 @@ class Asked(Work):
 
 @lru_cache(maxsize=1)
 def opened(model: str, dtype: str) -> Backend:
-    """A model, opened once for all of its rows that follow each other."""
+    """A model, opened once for all of its consecutive rows."""
     return open_backend(model, dtype=dtype)
 
 
@@ -106,7 +107,7 @@ def runs(scale: str) -> Iterator[Asked]:
 
 
 def every_formulation(model: str, layout: str, count: int) -> Iterator[Asked]:
-    """The five as the paper has them; equations in this layout by depth are another matter if it is `code`."""
+    """The paper's five formulations; in layout `code`, equations are left out, because `every_depth` asks them."""
     for formulation in FORMULATIONS:
         if not (formulation == "equations" and layout == "code"):
             yield Asked(model, formulation, layout=layout, count=count)
@@ -162,7 +163,7 @@ def own(part: DataFrame) -> DataFrame:
 
 
 def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, lines: bool = False) -> None:
-    """Points with their intervals; one of which nothing is known has none, and one of few answers says how few."""
+    """Draw points with their intervals, or nothing where n is 0; a label says n where answers are few."""
     known = rows.n.to_numpy() > 0
     if not known.any():
         return
@@ -177,10 +178,10 @@ def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, 
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What the paper says of large models, beside ours; and what can be judged of small ones."""
+    """Claims on what the paper says of large models, with our numbers, and on what small models can do."""
     scored = table[table.protocol == "log_likelihood"]
     equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
-    said = f"Large language models solve multi-hop equations almost perfectly up to D = 5 (ours: {names(table)})."
+    said = f"Large language models solve multi-hop equations almost perfectly up to D = 5 (asked here: {names(table)})."
     yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5], table)
     rest = scored[scored.formulation != "equations"]
     yield paper_says(
@@ -207,7 +208,7 @@ def names(table: DataFrame) -> str:
 
 
 def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> Claim:
-    """A sentence about models that we do not have."""
+    """A claim, always undecided, that repeats the paper's sentence about models that we do not have."""
     return Evidence(rows, "4", source="", among=table).claim(
         name,
         sentence,
@@ -220,11 +221,11 @@ def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> C
 
 
 def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
-    """A sentence about every row, judged by the lower end of its interval; the number is the mean accuracy."""
+    """A claim about every row, judged by the lower end of its interval; the number is the mean accuracy."""
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
     return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
         name,
-        f"{sentence[:-1]} ({passing} of {len(rows)} accuracies).",
+        f"{sentence[:-1]} (true of {passing} of {len(rows)} accuracies).",
         rows.accuracy,
         "accuracy",
         n=int(rows.n.sum()),
@@ -234,7 +235,7 @@ def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limi
 
 
 def form(table: DataFrame) -> Claim:
-    """How often a small model answers in the form that the paper's protocol waits for."""
+    """A claim on how often a small model answers in the form that the paper's protocol waits for."""
     rows = table[table.protocol == "resample"]
     return Evidence(rows, "beyond (4, A)", among=table).claim(
         "form_of_answers",

@@ -117,7 +117,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def draw(ax: Axes, part: DataFrame, tint: str, label: str) -> None:
-    """The mean over seeds as a line, and a dot for every seed."""
+    """Draw the mean over seeds as a line, and a dot for every seed."""
     mean = part.groupby("layers").loss.mean()
     ax.plot(mean.index, mean, color=tint, lw=2, marker="o", ms=3, label=label)
     ax.plot(part.layers, part.loss, ls="", marker="o", ms=3, mfc="none", mec=tint, mew=0.7, alpha=0.7)
@@ -125,7 +125,7 @@ def draw(ax: Axes, part: DataFrame, tint: str, label: str) -> None:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Section 7.2's three results, and the exact minimum depth."""
+    """Claims on section 7.2's three results, and on the exact minimum depth."""
     taught, without = table[table.curriculum == "implicit"], table[table.curriculum == "none"]
     yield no_curriculum(without, taught)
     yield from depth_claims(taught)
@@ -133,7 +133,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
-    """Without curriculum nothing is learnt that is learnt with it in as many layers; other depths are not judged."""
+    """Judge whether, without curriculum, nothing is learnt that is learnt with it at the same D and depth."""
     can = taught[taught.loss <= ENDS_ABOVE]
     controlled = Series(list(zip(without.D, without.layers, strict=True))).isin(
         set(zip(can.k, can.layers, strict=True))
@@ -142,8 +142,8 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
     shown = compared if len(compared) else without
     return Evidence(shown, "7.2", source="paper").claim(
         "no_curriculum_fails",
-        "Without implicit curriculum no model learns the last hop, though with it some model of as many layers does: "
-        "every final loss is above 0.7.",
+        "Without implicit curriculum no model learns the last hop, although some model of as many layers does with it: "
+        "without it every final loss is above 0.7.",
         shown.loss,
         number="lowest",
         also=[bound("final loss", compared.loss, above=ENDS_ABOVE)],
@@ -151,7 +151,7 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
 
 
 def depth_claims(taught: DataFrame) -> Iterator[Claim]:
-    """Later hops need more layers, and never fewer than the exact minimum."""
+    """Claims that later hops need more layers, and never fewer than the exact minimum."""
     mean = taught.groupby(["k", "layers"]).loss.mean()
     yield Evidence(taught, "7.2").claim(
         "later_hops_are_harder",
@@ -170,17 +170,17 @@ def depth_claims(taught: DataFrame) -> Iterator[Claim]:
         "final partial loss",
         at_least=LEARNT,
     )
-    yield reached("minimum_depth_is_enough", "learns", LEARNT, "the paper's bound for learnt", taught)
-    yield reached("minimum_depth_is_reached", "solves", SOLVED, "ours: solved below 0.05", taught)
+    yield reached("minimum_depth_is_enough", "learnt", LEARNT, "the paper's bound for learnt", taught)
+    yield reached("minimum_depth_is_reached", "solved", SOLVED, "ours: solved below 0.05", taught)
 
 
 def reached(name: str, word: str, below: float, source: str, taught: DataFrame) -> Claim:
-    """Whether some seed brings every hop below a bound, with exactly as many layers as it needs."""
+    """Judge whether some seed brings every hop below a bound, with exactly as many layers as it needs."""
     needs = taught.groupby("k").least.first()
     fewest = taught[taught.loss < below].groupby("k").layers.min()
     return Evidence(taught, "beyond (the bound of 5, sharpened)", source=source).claim(
         name,
-        f"With implicit curriculum, some seed {word} every hop with exactly as many layers as the hop's minimum depth.",
+        f"With implicit curriculum, each hop is {word} in some seed with no more layers than theory requires for it.",
         (fewest - needs).reindex(needs.index).fillna(float("inf")),
         "number of layers beyond the minimum",
         number="highest",
@@ -190,7 +190,7 @@ def reached(name: str, word: str, below: float, source: str, taught: DataFrame) 
 
 
 def in_order(taught: DataFrame) -> Claim:
-    """Whether earlier hops are learnt first."""
+    """Judge whether earlier hops are learnt first."""
     learnt = taught.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     whole = int(learnt[2].notna().sum()) if 2 in learnt else len(learnt)
     return Evidence(taught, "7.2", source="paper").claim(

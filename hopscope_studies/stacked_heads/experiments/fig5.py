@@ -138,7 +138,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Section 8.2, and appendix E's validation."""
+    """Claims on section 8.2, and on appendix E's validation."""
     each = table.drop_duplicates("run").set_index("run", drop=False)
     with_circuit = table[table.verdict == "circuit"]
     circuits = with_circuit.groupby("run").path.agg(together)
@@ -160,7 +160,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(solved, "8.2, E", source="paper", among=table).claim(
         "circuits_by_joint_replacement",
         "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
-        "attention patterns are replaced at once.",
+        "attention patterns are set by hand at once.",
         solved.by_hand,
         "loss by hand",
         number="highest",
@@ -171,7 +171,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
-    """Appendix E, step 6: the cost of single paths after the first layer in use, and of that layer."""
+    """Claims on the cost of removing single paths after the first layer in use, and that layer (appendix E, step 6)."""
     layers = rows.path.map(lambda text: Path.parse(text).layer)
     later = rows[layers > layers.groupby(rows.run).transform("min")]
     yield Evidence(later, "E, step 6", source="paper", among=table).claim(
@@ -195,7 +195,7 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
 
 
 def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
-    """The number of heads in circuits."""
+    """Claims on the number of heads in circuits."""
     yield Evidence(each, "8.2", among=table).claim(
         "few_heads_in_use",
         "Most heads of a 12-layer model do nothing useful: its three-hop circuit uses less than half of them.",
@@ -223,7 +223,7 @@ def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Cl
 
 
 def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
-    """How circuits start, whether they are the same, and whether they go hop by hop."""
+    """Claims on how circuits start, whether they are the same, and whether they go hop by hop."""
     yield Evidence(each, "8.2 (i)", source="paper", among=table).claim(
         "first_head_joins_pairs",
         "In every 12-layer model's circuit the first head in use attends from a fact's second token to its first.",
@@ -253,7 +253,7 @@ def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[C
 
 
 def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
-    """Whether a head of a circuit could do another's work in addition to its own."""
+    """Judge whether a head of a circuit could do another's work in addition to its own."""
     return Evidence(each, "8.2 (ii)", source="", among=table).claim(
         "two_heads_combine",
         "In the circuit of some 12-layer model, one head could do the work of another in addition to its own (paper: "

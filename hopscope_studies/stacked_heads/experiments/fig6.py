@@ -60,7 +60,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The claims of section 9.2 on losses; `fig7` judges when paths emerge."""
+    """Claims of section 9.2 on losses; `fig7` judges when paths emerge."""
     ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run")
     yield Evidence(table, "9.2", source="").claim(
         "solved",
@@ -93,7 +93,7 @@ def learnt(table: DataFrame) -> dict[int, dict[str, Onset]]:
 
 
 def falls_abruptly(table: DataFrame) -> Claim:
-    """Observation i: the first hop waits and is then learnt abruptly."""
+    """Judge whether the first hop waits and is then learnt abruptly (observation i)."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
     return Evidence(table, "9.2 (i)", source="ours; the paper's plateau is 450 of 800 epochs").claim(
@@ -109,7 +109,7 @@ def falls_abruptly(table: DataFrame) -> Claim:
 
 
 def waits_long(table: DataFrame) -> Claim:
-    """Observation i: the share of training before the first hop's loss falls."""
+    """Judge for how much of training the first hop's loss stays high (observation i)."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [
         crossing(run.step.tolist(), run.hop_loss.tolist(), HIGH) / run.step.max() for _, run in first.groupby("run")

@@ -79,7 +79,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def events_of(emergence: Emergence, circuit: list[Path]) -> Iterator[dict[str, Any]]:
-    """The events of a run: paths, then hops."""
+    """The events of a run: its paths, then its hops."""
     for followed in emergence.paths:
         about = {"kind": "path", "event": followed.name, "path": str(followed.path), "hop": followed.hop or "none"}
         yield about | {"in_circuit": followed.path in circuit, "onset": json.dumps(asdict(followed.onset))}
@@ -139,7 +139,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def ablated(table: DataFrame) -> Claim:
-    """Whether the circuit keeps the model's loss."""
+    """Judge whether the circuit keeps the model's loss."""
     each = table.groupby("run").first()
     solved = each[each.model < 0.05]
     return Evidence(table, "9.2", source="paper").claim(
@@ -155,7 +155,7 @@ def ablated(table: DataFrame) -> Claim:
 
 
 def several_paths(table: DataFrame) -> Claim:
-    """Whether circuits use several heads for one step."""
+    """Judge whether circuits use several heads for one step."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
     return Evidence(own, "9.2", source="", among=table).claim(
@@ -170,7 +170,7 @@ def several_paths(table: DataFrame) -> Claim:
 
 
 def in_layer_order(table: DataFrame) -> Claim:
-    """Whether the query looks later symbols up in later layers."""
+    """Judge whether the query looks later symbols up in later layers."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     hops = int((table.kind == "hop").groupby(table.run).sum().max())
     circuits = own.groupby("run").path.agg(together)
@@ -189,7 +189,7 @@ def in_layer_order(table: DataFrame) -> Claim:
 def paths_drive_losses(
     paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], table: DataFrame
 ) -> Claim:
-    """Whether a hop is learnt when the first path that looks it up emerges, and neither without the other."""
+    """Judge whether a hop is learnt when the first path that looks it up emerges, and neither without the other."""
     apart = []
     for seed, learnt in hops.items():
         for k, hop in enumerate(learnt.values(), 1):
@@ -215,12 +215,12 @@ def moment(onset: Onset | None) -> float:
 
 
 def times(events: Mapping[str, Onset]) -> list[float]:
-    """The steps of events, in the given order."""
+    """The steps of named events, in the given order."""
     return [moment(onset) for onset in events.values()]
 
 
 def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """Whether x1 is learnt before x2 before …."""
+    """Judge whether hops are learnt in the order x1, x2, …."""
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
     return Evidence(table, "9.2", source="").claim(
         "hops_in_order",
@@ -233,7 +233,7 @@ def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Cla
 
 
 def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """Whether the path that looks up x1 emerges before the one that looks up x2."""
+    """Judge whether the path that looks up x1 emerges before the one that looks up x2."""
     waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
     return Evidence(table, "9.2 (i, ii)", source="").claim(
         "induction_head_first",
@@ -247,13 +247,13 @@ def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> 
 
 
 def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """Whether all seeds have the same order (beyond the paper, which has one model)."""
+    """Judge whether all seeds have the same order (beyond the paper, which has one model)."""
     order = agreement(list(paths.values()))
     tau = float("nan") if order.mean_tau is None else order.mean_tau
     return Evidence(table, "beyond (9.2)", source="").claim(
         "order_over_seeds",
-        "The first paths of each kind emerge in the same order in all runs of the 24-layer model (nothing contradicts "
-        f"this order in {order.holds} of {order.runs} runs).",
+        "The first attention paths from one role to another emerge in the same order in all runs of the 24-layer model "
+        f"(nothing contradicts this order in {order.holds} of {order.runs} runs).",
         tau,
         n=order.runs,
         spread=order.mean_tau_interval,
@@ -263,7 +263,7 @@ def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim
 
 
 def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
-    """Observation iv on hops: whether the last waits longest, for runs with at least three hops."""
+    """Judge whether, of at least three hops, the last waits longest (observation iv on hops)."""
     gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
     asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
@@ -281,7 +281,7 @@ def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> C
 def last_path_comes_late(
     paths: Mapping[int, dict[str, Onset]], hops: Mapping[int, dict[str, Onset]], table: DataFrame
 ) -> Claim:
-    """Observation iv on heads: whether the path for the last symbol comes latest after the one before it."""
+    """Judge whether the path for the last symbol comes latest after the path before it (observation iv on heads)."""
     last = max(len(events) for events in hops.values())
     looked = [[moment(events.get(f"query->value[{k}]")) for k in range(1, last + 1)] for events in paths.values()]
     waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]

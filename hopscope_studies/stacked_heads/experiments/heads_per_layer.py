@@ -1,9 +1,9 @@
 """One head per layer or several of the same width together (beyond Musat; sections 7.1 and 8.1 use 8 and 1).
 
-The paper's figure 4 has eight heads per layer, and its circuits have one. Does this matter? The packaged run's model
-and recipe (4 layers, D = 2), with 1, 2, 4 and 8 heads that share d_model. In theory the number of heads does not change
-the minimum depth here: nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or many
-(docs/theory.md).
+The paper's figure 4 has eight heads per layer, and its circuits have one. Does this matter? The experiment trains the
+packaged run's model (4 layers, D = 2) with 1, 2, 4 and 8 heads that share d_model. In theory the number of heads does
+not change the minimum depth here: nearest first under a causal mask, x_k needs ⌈log2(2k+1)⌉ layers with one head or
+many (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run and hop, as `endings_of` makes it, with heads."""
+    """A row per run and hop, as made by `endings_of`, with heads."""
     return endings_of(runs, **columns("heads"))
 
 
@@ -44,7 +44,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether every number of heads can learn, and whether more heads learn sooner."""
+    """Claims on whether every number of heads can learn, and whether more heads learn sooner."""
     yield somebody_solves(
         table,
         "heads",

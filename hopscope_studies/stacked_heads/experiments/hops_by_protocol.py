@@ -1,12 +1,12 @@
 """Accuracy of small language models by hops and protocol (Musat, section 4, asked in the ways of Greenblatt, 2026).
 
-Greenblatt (github.com/rgreenblatt/multi_hop, write_up.md) finds that filler tokens, and the problem repeated, lift
-large models on two hops and three without a thought in words. Here the five formulations are asked in both ways and
-plainly, always by the likeliest of the acceptable answers. So these protocols differ in the text alone, and all three
-answer each question. Answers after a chain of thought are drawn and judged apart.
+Greenblatt (github.com/rgreenblatt/multi_hop, write_up.md) finds that filler tokens, or a repetition of the problem,
+improve large models on two and three hops without a chain of thought. Here the five formulations are asked in both ways
+and plainly. The answer is always the likeliest of the acceptable ones, so these three protocols differ only in the
+text, and each answers every question. Answers after a chain of thought are sampled and judged separately.
 
-Expected, before any of these runs: neither filler tokens nor repetition lift SmolLM2, which does not do two hops at
-all; no protocol gets it above guessing at three hops or more; and its thoughts do not either.
+Our expectation, written before any of these runs: neither filler tokens nor repetition improve SmolLM2, which does not
+do two hops at all; no protocol brings it above guessing at three hops or more; chains of thought do not either.
 """
 
 from __future__ import annotations
@@ -43,23 +43,28 @@ THOUGHT_OVER = ("equations", "kingdoms")
 
 
 def runs(scale: str) -> Iterator[Asked]:
+<<<<<<< HEAD
     """What SmolLM2 is asked."""
-    yield from asked(("known:oracle", "known:last_line") if scale == "quick" else ("smollm2",), scale)
+    yield from asked(("known:oracle", "known:last_line") if scale == "quick" else ("smollm2",), scale, COUNT[scale])
 
 
-def asked(models: Iterable[str], scale: str) -> Iterator[Asked]:
+def asked(models: Iterable[str], scale: str, count: int) -> Iterator[Asked]:
     """Every formulation with all hops that it has words for, by every protocol."""
     for model in models:
+=======
+    """Every formulation with every number of hops that it has wordings for, by every protocol."""
+    for model in MODELS.get(scale, ("smollm2",)):
+>>>>>>> main
         for formulation in FORMULATIONS:
             for hops in worded(formulation, DEPTHS.get(scale, (1, 2, 3, 5, 8))):
                 for protocol in DIRECT:
-                    yield Asked(model, formulation, hops, protocol=protocol, count=COUNT[scale])
+                    yield Asked(model, formulation, hops, protocol=protocol, count=count)
                 if scale in ("quick", "paper") and formulation in THOUGHT_OVER and model not in BASE:
-                    yield Asked(model, formulation, hops, "chat", "chain_of_thought", COUNT[scale], max_tokens=256)
+                    yield Asked(model, formulation, hops, "chat", "chain_of_thought", count, max_tokens=256)
 
 
 def worded(formulation: str, depths: tuple[int, ...]) -> tuple[int, ...]:
-    """The depths that a formulation has words for; its own if it has only one."""
+    """The numbers of hops that a formulation has wordings for; its own if it has only one."""
     limited = {"kingdoms": tuple(hops for hops in depths if hops <= 5), "functions": (2,), "relatives": (4,)}
     return limited.get(formulation, depths)
 
@@ -70,7 +75,7 @@ def table(finished: list[Finished], scale: str) -> DataFrame:
 
 
 def right(one: Finished) -> list[int]:
-    """Which questions were answered rightly; every protocol here asks once."""
+    """The indices of the questions that were answered rightly; every protocol here asks once."""
     assert isinstance(one.work, Asked)
     questions, rule = one.work.questions, one.work.scoring.rule
     records = map(json_of, read_listed(one.path, NAME).splitlines())
@@ -97,7 +102,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def by_hops(ax: Axes, every: DataFrame, rows: DataFrame, title: str) -> None:
-    """Accuracy by hops with 95 % intervals (Wilson); a line has the same colour in each panel. Dashes are guessing."""
+    """Draw accuracy by hops with 95 % intervals (Wilson); a line has one colour in all panels, dashes are guesses."""
     for index, line in enumerate(dict.fromkeys(every.line)):
         part = rows[rows.line == line].sort_values("hops")
         draw(ax, [hops + 0.08 * index for hops in part.hops], part, colour(index), line, lines=True)
@@ -107,7 +112,7 @@ def by_hops(ax: Axes, every: DataFrame, rows: DataFrame, title: str) -> None:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Of each model: what Greenblatt finds of large ones, and whether any protocol gets beyond guessing."""
+    """For each model, claims on what Greenblatt finds in large ones, and on whether any protocol beats guessing."""
     for model in dict.fromkeys(table.model):
         rows = table[table.model == model]
         direct, thought = rows[rows.layout == "code"], rows[rows.layout == "chat"]
@@ -124,7 +129,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
-    """Whether a protocol lifts accuracy at two hops or more: a sign test over the questions that it changes."""
+    """Judge whether a protocol improves accuracy at two or more hops, by a sign test on questions that change."""
     plain, other = (rows[rows.protocol.str.startswith(start)] for start in ("log_likelihood", name))
     both = plain[plain.hops >= 2].merge(other, on=["formulation", "hops"], suffixes=("", "_other"))
     pairs = [(set(json_of(a)), set(json_of(b))) for a, b in zip(both.right, both.right_other, strict=True)]
@@ -132,7 +137,7 @@ def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
     by_depth = both.groupby("hops")[["correct", "correct_other", "n"]].sum()
     return Evidence(rows, "beyond (Greenblatt, 2026)").claim(
         f"{name}_lift_{model}",
-        f"{how}, {model} answers more questions of two hops or more ({won} are won and {lost} lost).",
+        f"{how}, {model} answers more questions of two hops or more than without (it wins {won} and loses {lost}).",
         (by_depth.correct_other - by_depth.correct) / by_depth.n,
         "accuracy gained, by depth",
         n=int(both.n.sum()),
@@ -142,7 +147,7 @@ def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
 
 
 def guessing(rows: DataFrame, among: DataFrame, name: str, sentence: str, **limit: Unpack[Limit]) -> Claim:
-    """A bound on the interval of each protocol's accuracy, all rows together, less what guessing would get."""
+    """Bound the interval of each protocol's accuracy minus that of guessing, over all rows together."""
     pooled = rows.assign(guessed=rows.chance * rows.n).groupby("protocol")[["correct", "n", "guessed"]].sum()
     low = [wilson(int(correct), int(n))[0] for correct, n in zip(pooled.correct, pooled.n, strict=True)]
     return Evidence(rows, "beyond (4)", among=among).claim(

@@ -118,22 +118,22 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether a few stacked heads of a real model do one hop."""
+    """Claims on whether a few stacked heads of a language model do one hop."""
     yield from about_scores(table)
     yield from about_the_set(table)
     yield from about_the_stack(table)
 
 
 def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> Any:
-    """A number of every run, by run; the greatest if there are several."""
+    """A number of every run, by run; the largest if a run has several."""
     return table[(table.kind == kind) & (table.name == name)].groupby("run")[column].max()
 
 
 def about_scores(table: DataFrame) -> Iterator[Claim]:
-    """Whether the model does one hop, and whether its induction heads matter."""
+    """Claims on whether the model does one hop, and whether its induction heads matter."""
     yield Evidence(table, "beyond (4)").claim(
         "one_hop_above_chance",
-        f"{names(table)} answers one hop of the equations better than by chance.",
+        f"{names(table)} answers one-hop equations better than by chance.",
         numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance"),
         "lower end less chance",
         above=0,
@@ -150,38 +150,39 @@ def about_scores(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_set(table: DataFrame) -> Iterator[Claim]:
-    """The heads that do the hop, compared with others."""
+    """Claims on the heads that do the hop, compared with others."""
     size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
     yield Evidence(table, "beyond (8.2)").claim(
         "few_heads_do_the_hop",
-        "A small set of heads suffices for what depends on the question, with all other heads at their mean pattern.",
+        f"At most a twentieth of {names(table)}'s heads suffices for what in its answers depends on the question, with "
+        "the attention patterns of all other heads replaced by their means.",
         size / whole,
         "share of the model's heads",
         at_most=FEW,
     )
     yield Evidence(table, "beyond (E)").claim(
         "they_keep_the_metric",
-        "On questions that the search never saw, the set of heads keeps at least 0.8 of the log-odds between right and "
-        "wrong.",
+        "On questions that the search never saw, the set of heads found keeps at least 0.8 of the log-odds between "
+        "right and wrong answers.",
         numbers(table, "kept", "the set"),
         "share kept",
         at_least=0.8,
     )
     for name, others, sentence in (
-        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing of the log-odds."),
-        ("others_do_not", "all but the set", "All heads outside the set together keep little of the log-odds."),
+        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing of the log-odds"),
+        ("others_do_not", "all but the set", "All heads outside the set found keep little of the log-odds"),
     ):
         yield Evidence(table, "beyond (E)").claim(
             name,
-            sentence,
+            f"{sentence} between right and wrong answers.",
             numbers(table, "kept", others),
             "share kept",
             at_most=IDLE,
         )
     yield Evidence(table, "beyond (8.2)", source="").claim(
         "same_heads_for_other_questions",
-        "A search with other questions finds the same set of heads.",
+        "A search on other questions finds the same set of heads for one hop.",
         sets.nunique(),
         "number of different sets",
         equals=1,
@@ -190,12 +191,12 @@ def about_the_set(table: DataFrame) -> Iterator[Claim]:
 
 
 def about_the_stack(table: DataFrame) -> Iterator[Claim]:
-    """Whether heads stack as deep as theory requires."""
+    """Claims on whether the stack of heads is as deep as theory requires."""
     induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
     yield Evidence(table, "beyond (8.2, i)").claim(
         "an_induction_head_is_among_them",
-        "One of the eight strongest induction heads is in the set of heads.",
+        "One of the eight strongest induction heads is in the set of heads found for one hop.",
         [bool(heads & induction[str(run)]) for run, heads in sets.items()],
         "sets with such a head",
         of="share of",
@@ -204,7 +205,7 @@ def about_the_stack(table: DataFrame) -> Iterator[Claim]:
     stacks = table[table.kind == "stack"].groupby("run").name
     yield Evidence(table, "beyond (5)", source="").claim(
         "stack_is_deep_enough",
-        "Heads that feed one another form a stack at least as deep as theory requires for one hop.",
+        "The heads found for one hop feed one another in a stack at least as deep as theory requires for one hop.",
         stacks.size() - numbers(table, "depth", "least by theory"),
         "number of stacked heads beyond the least",
         at_least=0,

@@ -107,7 +107,7 @@ def learning_times(table: DataFrame) -> DataFrame:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether all hops are learnt, in which order, and how the time to the last one grows."""
+    """Claims on whether all hops are learnt, in which order, and how the time to the last one grows."""
     yield every_hop(table)
     hops_of = table.groupby("run").D.first()
     times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
@@ -141,7 +141,7 @@ def conditions(table: DataFrame) -> str:
 
 
 def every_hop(table: DataFrame) -> Claim:
-    """Whether runs learn every hop."""
+    """Judge whether runs learn every hop."""
     learnt = (final(table) < LEARNT).groupby("run").sum()
     hops_of = table.groupby("run").D.first()
     longest = int(table.D.max())
@@ -163,7 +163,7 @@ def every_hop(table: DataFrame) -> Claim:
 
 
 def growth(table: DataFrame) -> Claim:
-    """The exponent of the time to the last hop in D; undecided if some D has no run that learnt its last hop."""
+    """Estimate the exponent of the time to the last hop in D; undecided if for some D no run learnt its last hop."""
     times = learning_times(table)
     medians = times.assign(last=times["last"].fillna(float("inf"))).groupby("D")["last"].median()
     _, exponent = power_law(times.D, times["last"])

@@ -1,10 +1,10 @@
 """How many layers are enough? D = 1 to 8 with one layer fewer than the exact minimum, with it, and with one more.
 
 In theory (docs/theory.md) ⌈log2(D+1)⌉ + 1 layers of one head are necessary and sufficient under a causal mask; the
-paper proves ⌈log3 2D⌉ (Musat, ICLR 2025, section 5, theorem 1). Does training reach this minimum, and never go below
-it? All runs have a prior that the paper does not have (a learnt bias by distance that starts above 0 for the previous
-token in layer 0), no MLP, and deepest facts first (section 3.1). For D = 1, 3 and 7 the minimum leaves no slack: every
-head has a fixed task.
+paper proves ⌈log3 2D⌉ (Musat, ICLR 2025, section 5, theorem 1). Does training reach this minimum, and does it never go
+below it? All runs have a prior that the paper does not have (a learnt bias by distance that starts above 0 for the
+previous token in layer 0), no MLP, and deepest facts first (section 3.1). For D = 1, 3 and 7 the minimum leaves no
+slack: every head has a fixed task.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def cell(hops: int, layers: int, seed: int, scale: str, order: str = "deepest_first") -> Config:
-    """One run: the preset `minimum_depth` with other hops and layers."""
+    """The configuration of one run: the preset `minimum_depth` with other hops and layers."""
     training = TINY_TRAINING if scale == "quick" else budget(hops, scale)
     config = recipe("minimum_depth").config(seed=seed, **training)
     model = config.model.but(n_layers=layers, positions=prior(hops), d_model=16 if scale == "quick" else 128)
@@ -57,7 +57,7 @@ def prior(hops: int) -> str:
 
 
 def budget(hops: int, scale: str) -> Mapping[str, int | str]:
-    """Steps; the rate decays over the second half. D = 4 has more, because `algorithms` searches its circuits."""
+    """The number of steps; the rate decays over the second half. D = 4 has more, for the search in `algorithms`."""
     known = {"long": 1500, "paper": 10_000}  # the paper's number of steps (section 7.1)
     steps = known.get(scale) or {1: 400, 2: 400, 3: 400, 4: 600}.get(hops, 500)
     return {"steps": steps, "decay_steps": steps // 2, "checkpoints": "20:400,100" if hops <= 5 else "500"}
@@ -117,7 +117,7 @@ def words_of(more: int) -> str:
 
 
 def depths(ax: Axes, each: DataFrame) -> None:
-    """Hops learnt by the best run, by D and layers; a dot per seed, filled if it learnt all hops."""
+    """Draw hops learnt by the best run, by D and layers; a dot per seed, filled if it learnt all hops."""
     for hops, layers in sorted(set(zip(each.D.astype(int), each.layers.astype(int), strict=True))):
         part = each[(hops == each.D) & (each.layers == layers)]
         for index, (n, seed) in enumerate(sorted(zip(part.n, part.seed, strict=True), key=lambda one: one[1])):
@@ -140,7 +140,7 @@ def depths(ax: Axes, each: DataFrame) -> None:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether training reaches the exact minimum, and never goes below it."""
+    """Claims that training reaches the exact minimum, and never goes below it."""
     each = hops_learnt(table)
     yield nothing_below(table)
     yield enough("minimum_is_enough", "With exactly the minimum depth", each[each.more == 0], table)
@@ -150,7 +150,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def nothing_below(table: DataFrame) -> Claim:
-    """Whether hops beyond the reach of the layers are not learnt."""
+    """Judge whether hops beyond the reach of the layers are not learnt."""
     deep = table[table.layers < table.least_k]
     return Evidence(deep, "5, beyond (sharpened)", source="the paper's bound for learnt", among=table).claim(
         "nothing_below_the_minimum",
@@ -163,10 +163,10 @@ def nothing_below(table: DataFrame) -> Claim:
 
 
 def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
-    """Whether for every D some seed learns all hops."""
+    """Judge whether for every D some seed learns all hops."""
     return Evidence(each, "5, beyond", source="the paper's bound for learnt", among=table).claim(
         name,
-        f"{words}, some seed of a one-head-per-layer model learns all hops, for every D ({PRIOR_WORDS}).",
+        f"{words}, some seed of a one-head-per-layer model learns all D hops, for every D ({PRIOR_WORDS}).",
         each.groupby("D").worst.min(),
         "loss of the worst hop in a D's best seed",
         below=LEARNT,
@@ -175,7 +175,7 @@ def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
 
 
 def no_slack(each: DataFrame, table: DataFrame) -> Claim:
-    """Whether chains that need every head of the minimum depth are the hard ones."""
+    """Judge whether chains that need every head of the minimum depth are the hard ones."""
     tight, learnt = 2 ** (each.least - 1) == each.D + 1, each.n == each.D
     these, n, others = int(learnt[tight].sum()), int(tight.sum()), int(learnt[~tight].sum())
     counts = f"{these} of {n} runs against {others} of {len(each) - n}"
@@ -183,20 +183,20 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     contrary = at_most(n - these, n, len(each) - these - others, len(each))
     return Evidence(each, "beyond", among=table).claim(
         "no_slack_is_hard",
-        "In models of exactly the minimum depth, chains that are as long as this depth allows are learnt by a smaller "
-        f"share of seeds than other chains ({counts}; {PRIOR_WORDS}).",
+        "In models of exactly the minimum depth, the longest chains that this depth allows are learnt completely in a "
+        f"smaller share of runs than shorter chains ({counts}; {PRIOR_WORDS}).",
         float(learnt[tight].mean() - learnt[~tight].mean()),
         also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
     )
 
 
 def growth(each: DataFrame, table: DataFrame) -> Claim:
-    """How the time to the last hop grows with D, over runs that learn all hops, which leaves out slow ones."""
+    """Judge how the time to the last hop grows with D over runs that learn all hops, which omits the slowest."""
     _, exponent = power_law(each.D, each["last"])
     return Evidence(each, "beyond", among=table).claim(
         "time_grows_no_faster_than_chains",
         "In one-head-per-layer models that learn all hops, the step at which the last hop is learnt grows no faster "
-        f"than D ({PRIOR_WORDS}).",
+        f"than the number of hops D ({PRIOR_WORDS}).",
         exponent,
         "exponent of D",
         at_most=1,

@@ -1,7 +1,8 @@
 """Does the order of the facts matter? (Musat, ICLR 2025, sections 3.1 and 6, which differ; docs/fidelity.md)
 
-Section 3.1 and appendix A list the deepest facts first; section 6's interleaving, programmed the natural way, the
-nearest first. The packaged run's model and recipe with both, and with an order drawn anew for each sequence.
+Section 3.1 and appendix A list the deepest facts first. Section 6's interleaving, programmed in the natural way, lists
+the nearest first. The experiment trains the packaged run's model with both orders, and with an order drawn anew for
+each sequence.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run and hop, as `endings_of` makes it, with order and layers."""
+    """A row per run and hop, as made by `endings_of`, with order and layers."""
     return endings_of(runs, **columns("order", "layers"))
 
 
@@ -43,7 +44,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Whether nearest first is learnt and deepest first is not, though in theory both need equally many layers."""
+    """Claims that nearest first is learnt and deepest first is not, though in theory both need equally many layers."""
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
     yield Evidence(near, "beyond (6)").claim(
         "nearest_first_is_learnt",
@@ -56,8 +57,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     needed = minimum_depth(int(deep.k.max()), "causal", "one", "deepest_first").min_layers
     yield Evidence(deep, "beyond (3.1)", source="the paper's bound for not learnt").claim(
         "deepest_first_waits",
-        "With deepest facts first, a four-layer model learns neither of two hops in as many steps, though in theory "
-        f"{needed} of its layers would suffice.",
+        f"With deepest facts first, a four-layer model learns neither of two hops in {deep.steps.max()} steps, though "
+        f"in theory {needed} of its layers would suffice.",
         deep.loss,
         "final partial loss",
         above=0.7,

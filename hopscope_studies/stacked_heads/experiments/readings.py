@@ -54,7 +54,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run and hop, as `endings_of` makes it, with the reading."""
+    """A row per run and hop, as made by `endings_of`, with the reading."""
     names = {config.identity: name for name, config in named(scale)}
     return endings_of(runs, reading=lambda config: names[config.identity])
 
@@ -83,7 +83,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Which readings matter, and which do not."""
+    """Claims on which readings matter, and which do not."""
     whole = table.groupby(["reading", "run"], sort=False).solved.all()
     share = whole.groupby("reading", sort=False).mean()
     each = table[table.reading == "as we have it"]

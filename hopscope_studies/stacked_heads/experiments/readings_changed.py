@@ -1,14 +1,14 @@
 """Transformer D's recipe at a smaller shape, one thing changed at a time (Musat, ICLR 2025, sections 6, 7.1 and 9.1).
 
 The paper's Transformer D waits for 3,600 of its 6,400 steps; with nearest facts first, trained as written, it learns
-its first hop after 200 (docs/fidelity.md). What that the paper leaves open lengthens the wait? The base is the preset
-`transformer_d` (RoPE's base, GPT-2's initial weights, one head of 16 per layer, no MLP, batches of 256) at D = 2 with
-8 layers of width 256, which learns both hops in 320 steps (seed 0, tried once), in both orders of the facts. Each
-change is tried in both orders with two seeds; three leading readings have eight. A run ends once every hop is below
-0.1, or after 3,000 steps; what was not learnt by then is censored, not called never. No run has a prior.
+its first hop after 200 (docs/fidelity.md). Which of the choices that the paper leaves open lengthens the wait? The base
+is the preset `transformer_d` (RoPE's base, GPT-2's initial weights, one head of 16 per layer, no MLP, batches of 256)
+at D = 2 with 8 layers of width 256, which learns both hops in 320 steps (seed 0, tried once), in both orders of the
+facts. Each change is tried in both orders with two seeds; three leading readings have eight. A run ends once every hop
+is below 0.1, or after 3,000 steps; a hop that was not learnt by then counts as censored. No run has a prior.
 
-Lengths, and the predictions that `claims` judges, were committed before the first run but for that one. About eight
-core-hours.
+The numbers of steps, and the predictions that `claims` judges, were committed before all runs but that one. The runs
+take about eight core-hours.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ WAIT = 0.25  # share of a run: the paper's wait is over half of it (section 9.2)
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Seed by seed; the leading readings' other seeds after all changes' own."""
+    """All changes with their own seeds, seed by seed, then the additional seeds of the leading readings."""
     few, many = SEEDS[scale]
     names = QUICK if scale == "quick" else tuple(CHANGES)
     for seed in range(few):
@@ -76,7 +76,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 
 def cell(name: str, order: str, seed: int, scale: str) -> Config:
-    """One run."""
+    """The configuration of one run."""
     of_task, of_model, of_training = CHANGES[name]
     base = recipe("transformer_d").config(seed=seed, steps=STEPS, stop_below=ENDS_BELOW, checkpoints=str(STEPS))
     task = base.task.but(n_hops=HOPS, order=order, **of_task)
@@ -133,7 +133,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def dots(ax: Axes, rows: DataFrame, names: list[str]) -> None:
-    """A dot per run and hop, at the right edge as an arrow where it was not learnt."""
+    """Draw a dot per run and hop; a hop that was not learnt is an arrow at the right edge."""
     for row, name in enumerate(names):
         ax.axhline(row, color="#e4e4e4", lw=0.8, zorder=0)
         for k in range(1, HOPS + 1):
@@ -151,13 +151,13 @@ def dots(ax: Axes, rows: DataFrame, names: list[str]) -> None:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What was predicted, from Transformer D's own runs and the 96 of `readings_crossed`."""
+    """Claims that test the predictions made from Transformer D's own runs and the 96 runs of `readings_crossed`."""
     done = whole(table, runs)
     first = table[(table.k == 1) & (table.order == "nearest_first")]
     yield Evidence(first, "beyond (9.2)", among=table).claim(
         "no_change_restores_the_wait",
-        f"With nearest facts first, whatever single choice is changed, x1 is learnt within a quarter of {STEPS:,} "
-        "steps.",
+        f"With nearest facts first, the first hop, x1, is learnt within a quarter of {STEPS:,} steps, whichever single "
+        "setting of Transformer D's recipe is changed.",
         first.learnt.fillna(math.inf) / STEPS,
         "step at which x1 is learnt, as a share of all",
         at_most=WAIT,
@@ -169,7 +169,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     by_order = {order: last[last.order == order].learnt for order in ORDERS}
     yield Evidence(last, "beyond (3.1, 6)", among=table).claim(
         "nearest_first_stays_at_the_first_hop",
-        "With Transformer D's recipe at a smaller shape and nearest facts first, at most four of eight runs learn the "
+        "With Transformer D's recipe in a smaller model and nearest facts first, at most four of eight runs learn the "
         "second hop, fewer than with deepest facts first.",
         [by_order["nearest_first"].notna().mean() - by_order["deepest_first"].notna().mean()],
         "share of runs that learn the second hop, less that with deepest facts first",
@@ -180,7 +180,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     default = table[(table.change == LEARNT_POSITIONS) & (table.order == "deepest_first")]
     yield Evidence(default, "beyond (7.1)", among=table).claim(
         "learnt_positions_learn_every_hop",
-        f"With deepest facts first and learnt positions, each of eight runs learns both hops within {STEPS:,} steps.",
+        f"With deepest facts first and learnt position embeddings, each of eight runs learns both hops in {STEPS:,} "
+        "steps.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
         below=math.inf,
@@ -189,7 +190,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def depth_and_width(table: DataFrame) -> Claim:
-    """Whether more layers, or wider ones, learn the first hop sooner: pairs of equal order and seed."""
+    """Judge whether more layers, or wider ones, learn the first hop sooner: pairs of equal order and seed."""
     times = table[table.k == 1].assign(when=table.learnt.fillna(math.inf)).set_index(["change", "order", "seed"]).when
     wins = losses = 0
     for more, less in (("16 layers", "4 layers"), ("width 512", "width 128")):
@@ -210,7 +211,7 @@ def depth_and_width(table: DataFrame) -> Claim:
 
 
 def sooner(table: DataFrame) -> Claim:
-    """Whether the first hop comes sooner with nearest facts first, seed by seed of the base."""
+    """Judge whether the first hop comes sooner with nearest facts first, by seed of the base."""
     rows = table[(table.k == 1) & (table.change == BASE)]
     pairs = rows.assign(when=rows.learnt.fillna(math.inf)).pivot(index="seed", columns="order", values="when")
     pairs = pairs.reindex(columns=list(ORDERS)).dropna()
@@ -218,8 +219,8 @@ def sooner(table: DataFrame) -> Claim:
     wins, losses = int((nearest < deepest).sum()), int((nearest > deepest).sum())
     return Evidence(rows, "beyond (3.1, 6)", among=table).claim(
         "nearest_first_is_sooner",
-        "With Transformer D's recipe at a smaller shape, x1 is learnt sooner with nearest than with deepest facts "
-        f"first ({wins} of {wins + losses} seeds).",
+        "With Transformer D's recipe in a smaller model, the first hop is learnt sooner with nearest than with deepest "
+        f"facts first ({wins} of {wins + losses} seeds).",
         [wins / (wins + losses)] if wins + losses else [],
         "share of seeds in which it is learnt sooner",
         n=wins + losses,

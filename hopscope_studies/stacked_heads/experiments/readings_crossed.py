@@ -4,10 +4,10 @@ Four choices are crossed in full: the order of the facts (sections 3.1 and 6 dif
 (RoPE's 10,000 of section 6, or 100, which runs of this project had), the initial weights (GPT-2's, after section 7.1;
 `fan_in`; `early_layers`, ours), and whether positions are learnt beside the code, as in GPT-2. Models have one head per
 layer, width 64 and no MLP: 4 layers for D = 2, 6 for D = 3. A run ends once every hop is below 0.1, or after 4,000
-steps; what was not learnt by then is censored, not called never. No run has a prior. The paper's models are larger,
-and wider or deeper ones learn sooner (docs/fidelity.md).
+steps; a hop that was not learnt by then counts as censored. No run has a prior. The paper's models are larger, and
+wider or deeper ones learn sooner (docs/fidelity.md).
 
-The predictions that `claims` judges were committed before the first run: from single runs of an exploration.
+The predictions that `claims` judges come from single exploratory runs and were committed before the first run.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 #: Choice, and two of its values: with the first, it was predicted, the first hop is learnt sooner than with the second.
 PREDICTED = {
-    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first", "nearest facts first than deepest first"),
-    "learnt_positions_are_sooner": ("positions", "learned", "input", "positions learnt beside the code than without"),
+    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first", "nearest facts first than with deepest"),
+    "learnt_positions_are_sooner": ("positions", "learned", "input", "a learnt position embedding than with none"),
     "gpt2_is_sooner_than_early_layers": ("init", "gpt2", "early_layers", "GPT-2's initial weights than with ours"),
-    "small_base_is_sooner": ("base", 100.0, 10_000.0, "a base of 100 than with RoPE's of 10,000"),
+    "small_base_is_sooner": ("base", 100.0, 10_000.0, "a position code of base 100 than 10,000 (RoPE's)"),
 }
 LAYERS = {2: 4, 3: 6}  # by D
 STEPS, ENDS_BELOW = 4000, 0.1
@@ -57,7 +57,7 @@ SIZES = {"quick": ((2,), 1), "cpu": ((2,), 1), "long": ((2, 3), 2), "paper": ((2
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """Every combination of the choices, seed by seed and D by D, so that what a budget leaves is whole."""
+    """Every combination of the choices, seed by seed and D by D, so that runs cut short still form complete sets."""
     hops, seeds = SIZES[scale]
     for seed, n_hops in product(range(seeds), hops):
         for choice in product(*CHOICES.values()):
@@ -74,7 +74,7 @@ def is_at(scale: str, chosen: dict[str, Any]) -> bool:
 
 
 def cell(n_hops: int, chosen: dict[str, Any], seed: int, scale: str) -> Config:
-    """One run."""
+    """The configuration of one run."""
     task = Retrieval(n_hops=n_hops, order=chosen["order"], position_base=chosen["base"])
     model = Architecture(
         n_layers=LAYERS[n_hops],
@@ -106,7 +106,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A row per D, a column per choice: of the runs with each value, the share that had not learnt a hop, by step."""
+    """A row per D, a column per choice: the share of runs that have not learnt a hop, by step, for each value."""
     hops = sorted(table.D.unique())
     shown = picture(11.0, 0.6 + 2.4 * len(hops))
     axes = shown.subplots(len(hops), len(CHOICES), sharex=True, sharey=True, squeeze=False)
@@ -130,7 +130,7 @@ def worded(value: Any) -> str:
 
 
 def survival(ax: Axes, rows: DataFrame, tint: str, dashes: str, label: str | None) -> None:
-    """The share of runs that had not learnt a hop by each step; those censored stay to the end."""
+    """Draw the share of runs that had not learnt a hop by each step; censored runs stay to the end."""
     times = numpy.sort(rows.learnt.dropna().to_numpy())
     steps = [10.0, *times, float(rows.steps.max())]
     left = [1 - done / len(rows) for done in (0, *range(1, len(times) + 1), len(times))]
@@ -138,13 +138,13 @@ def survival(ax: Axes, rows: DataFrame, tint: str, dashes: str, label: str | Non
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """What was predicted of each choice, all else equal, and of the reading that is our default."""
+    """Claims that state the predictions for each choice, all else equal, and for our default reading."""
     ours = "D == 2 and order == 'deepest_first' and base == 10_000 and init == 'gpt2' and positions == 'learned'"
     default = table.query(ours)
     yield Evidence(default, "beyond (3.1, 6, 7.1)", source="").claim(
         "the_default_reading_learns",
-        "With deepest facts first, RoPE's base, GPT-2's initial weights and learnt positions, a four-layer model "
-        f"learns both of two hops within {table.steps.max():,} steps, without a prior.",
+        "With deepest facts first, a position code of base 10,000, GPT-2's initial weights and a learnt position "
+        f"embedding, a four-layer model learns both of two hops within {table.steps.max():,} steps, without a prior.",
         default.learnt.fillna(math.inf),
         "step at which a hop was learnt",
         below=math.inf,
@@ -160,13 +160,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "base",
         10_000.0,
         100.0,
-        "With deepest facts first the last hop is learnt sooner with RoPE's base of 10,000 than with a base of 100",
+        "With deepest facts first the last hop is learnt sooner with a position code of base 10,000 (RoPE's) than 100",
         whole(table, runs),
     )
     waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
     yield Evidence(table, "beyond (7.2)", source="paper").claim(
         "hops_in_order",
-        "Without a prior, hops are learnt in the order of the chain.",
+        "Without a prior, models learn hops in the order of the chain, whatever is chosen where the paper is open.",
         waits,
         "number of steps from a hop to the next",
         n=len(waits),
@@ -177,7 +177,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def whole(table: DataFrame, runs: Callable[[str], Iterator[Config]]) -> Bound:
-    """Whether every run was done: who judges while runs come in may stop where it suits."""
+    """A bound that holds if every run is done, so that nobody can stop early at a convenient verdict."""
     scales = set(table.scale) if "scale" in table else set()
     asked = sum(len(list(runs(str(scale)))) for scale in scales)
     return bound("runs that are done", table.run.nunique(), at_least=asked)
@@ -186,9 +186,9 @@ def whole(table: DataFrame, runs: Callable[[str], Iterator[Config]]) -> Bound:
 def compared(
     rows: DataFrame, name: str, choice: str, this: Any, that: Any, sentence: str, provided: Bound | None = None
 ) -> Claim:
-    """Whether a hop is learnt sooner with one value of a choice than with another, in pairs that share all the others.
+    """Judge whether a hop is learnt sooner with one value of a choice than with another, all other choices equal.
 
-    A pair in which neither learnt it is left out; where one did, the other is later, whenever it may have come.
+    A pair in which neither run learnt it is left out. If only one run did, the other counts as later.
     """
     same = [column for column in ("D", "seed", *CHOICES) if column != choice]
     pairs = rows.assign(when=rows.learnt.fillna(math.inf)).pivot(index=same, columns=choice, values="when")

@@ -112,7 +112,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """The claims on reuse and on adjustments."""
+    """Claims on reuse and on adjustments."""
     pairs = shared(table)
     yield Evidence(table, "9.2 (ii, iii)").claim(
         "later_hops_reuse",

@@ -114,14 +114,14 @@ def figure(table: DataFrame) -> Figure:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Theorem 1 judged cell by cell, then the controls."""
+    """Claims on theorem 1 cell by cell, then on the controls."""
     trained = table[table["model"] == "trained"]
     beyond = breachable(trained)
     breaches = beyond.groupby("seed")["decoded"].sum()
     yield Evidence(trained, SECTION).claim(
         "nothing_beyond_reach",
         "In trained models no piece of a chain is decoded from a residual stream that theorem 1 does not yet allow to "
-        f"hold it ({int(breaches.sum())} of {len(beyond)} cells).",
+        f"hold it (in {int(breaches.sum())} of {len(beyond)} combinations of piece, position and layer).",
         breaches,
         "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
         of="total",
@@ -138,7 +138,7 @@ def breachable(table: DataFrame) -> DataFrame:
 
 
 def answers(table: DataFrame) -> Iterator[Claim]:
-    """Whether x_D is at the query in the end."""
+    """Judge whether x_D is at the query in the end."""
     ends = table[(table["role"] == "query") & (table["piece"] == "x" + table["hops"].astype(str))]
     ends = ends[ends["layer"] == ends.groupby(["run", "model"])["layer"].transform("max")]
     trained = ends[ends["model"] == "trained"]
@@ -164,14 +164,14 @@ def answers(table: DataFrame) -> Iterator[Claim]:
 
 
 def first_layers(trained: DataFrame) -> Claim:
-    """The layer in which each symbol first appears at the query, against the exact minimum depth."""
+    """Judge in which layer each symbol first appears at the query, against the exact minimum depth."""
     asked = trained[(trained["role"] == "query") & (trained["kind"] == "symbol") & (trained["piece"] != "x0")]
     first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
     least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
     early = [key for key in first.index if key not in least.index]
     return Evidence(trained, SECTION).claim(
         "no_sooner_than_the_minimum_depth",
-        "In trained models no probe decodes x_k at the query after fewer layers than k hops need.",
+        "In trained models no probe decodes the answer to k hops at the query after fewer layers than k hops need.",
         (first - least).dropna(),  # a piece beyond the reach of the whole model has no least layer
         "difference in layers to the exact minimum depth (causal, many heads)",
         at_least=0,
@@ -180,7 +180,7 @@ def first_layers(trained: DataFrame) -> Claim:
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
-    """The controls: probes find a planted breach, and nothing where there is nothing."""
+    """Claims on the controls: probes find a planted breach, and nothing where there is nothing to find."""
     found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
     found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
     beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]
@@ -195,14 +195,14 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     )
     nulls = (
         ("untrained", "untrained_holds_nothing_beyond", "beyond its reach before training", breachable(table)),
-        ("random chain", "random_chain_is_not_decoded", "of a randomly drawn chain, allowed or not", table),
+        ("random chain", "random_chain_is_not_decoded", "that was drawn at random, allowed or not", table),
     )
     for kind, name, where, judged in nulls:
         cells = judged[judged["model"] == kind]
         yield Evidence(trained, SECTION).claim(
             name,
-            f"Control: probes of the residual streams find no piece {where} ({int(cells['decoded'].sum())} of "
-            f"{len(cells)} cells).",
+            f"Control: probes of residual streams decode no piece of a chain {where} (in {int(cells['decoded'].sum())} "
+            f"of {len(cells)} combinations of piece, position and layer).",
             cells.groupby("seed")["decoded"].mean(),
             "share of cells decoded",
             number=cells["decoded"].mean(),

@@ -25,9 +25,9 @@ class Emptied:
 
     Attributes:
         full: the unchanged model.
-        patterns: the mean patterns; layer head query key.
+        patterns: the mean patterns; shape (layer, head, query, key).
         streams: the residual stream before each layer with every head at its mean pattern.
-        odds: the metric in this state; prompt.
+        odds: the metric in this state; shape (prompt).
     """
 
     full: Base
@@ -36,7 +36,7 @@ class Emptied:
     odds: Tensor
 
     def odds_keeping(self, lens: Lens, heads: Collection[Head]) -> Tensor:
-        """The metric with all heads but these at their mean pattern; prompt."""
+        """The metric with all heads but these at their mean pattern; shape (prompt)."""
         if not heads:
             return self.odds
         kept, start = set(heads), min(layer for layer, _ in heads)

@@ -63,7 +63,7 @@ class Hop:
         looked: their attention and answers.
         settings: the extent of the measurements.
         n_hops: D.
-        watch: is told in words about progress.
+        watch: receives a line of text on progress.
         table: for each column a value per head.
     """
 
@@ -99,7 +99,7 @@ class Hop:
         }
 
     def confirm(self, on: Base, paths: Sequence[tuple[Path, float]]) -> list[dict[str, Any]]:
-        """Exact effects of paths knocked out and made ideal; the most needed also knocked out with shuffled labels."""
+        """Exact effects of paths knocked out and of paths made ideal; the most needed also with shuffled labels."""
         rows = []
         self.watch(f"confirming {len(paths)} paths exactly")
         for path, guess in paths:
@@ -116,7 +116,7 @@ class Hop:
         return rows
 
     def strength(self, path: Path, control: bool = False) -> float | None:
-        """Mean attention on a path over all questions; None if the path is impossible."""
+        """Mean attention on a path over all questions; None if the path has no entries."""
         roles = self.prompts.roles
         place = (path.layer, RELATIONS.index(path.chain), path.head, roles.index(path.query), roles.index(path.key))
         value = float((self.looked.control if control else self.looked.strengths)[place])
@@ -216,7 +216,7 @@ class Hop:
 
 
 def shown(found: Minimal, cuts: Sequence[dict[str, Any]]) -> list[Head]:
-    """The heads of the set, and those at either end of a connection that is certain."""
+    """The heads of the set, and those at either end of a connection whose cut certainly harms the answer."""
     ends = {row[end] for row in cuts if row["cut"]["high"] < 0 for end in ("sender", "receiver")}
     others = [(int(layer), int(head)) for layer, head in (name[1:].split("H") for name in ends)]
     return sorted({*found.heads, *others})

@@ -16,7 +16,7 @@ LEVEL = 0.8
 
 
 class OutOfTests(Exception):
-    """The search has used up its tests; what was found so far stands."""
+    """Raised when the search has used up its tests; the smallest set found so far is kept."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def stacking_diagram(report: Mapping[str, Any]) -> Picture:
 
 
 def draw_links(ax: Axes, rows: Sequence[Mapping[str, Any]], place: Mapping[str, tuple[float, float]]) -> None:
-    """An arrow per connection, wider the more harmful its cut."""
+    """Draw an arrow per connection, wider the more harmful its cut."""
     worst = min((row["cut"]["mean"] for row in rows), default=-1.0)
     for row in rows:
         arrow = {

@@ -29,11 +29,11 @@ class Looked:
     """The measurements of one forward pass over every prompt.
 
     Attributes:
-        strengths: mean attention on every path; layer relation head query_role key_role, NaN where there is none.
+        strengths: mean attention on paths (layer, relation, head, query_role, key_role), NaN where there is none.
         control: the same where the facts' chains are shuffled.
-        odds: the metric; prompt.
-        correct: whether the right answer is the likeliest acceptable one; prompt.
-        top: the position that each head attends to most where the answer is due; prompt layer head.
+        odds: the metric; shape (prompt).
+        correct: whether the right answer is the likeliest acceptable one; shape (prompt).
+        top: the position that each head attends to most where the answer is due; shape (prompt, layer, head).
     """
 
     strengths: Tensor
@@ -85,7 +85,7 @@ def look(lens: Lens, prompts: Prompts, control: Roles) -> Looked:
 
 
 def retrieval_scores(looked: Looked, prompts: Prompts) -> tuple[Tensor, int]:
-    """Wu et al. (2024): how often a head, when the right answer is produced, attends most to the token that it copies.
+    """How often a head attends most to the token that it copies when the right answer is produced (Wu et al., 2024).
 
     This is the last token of the last value of the chain that is asked about. Returns layer head, 0–1, and the number
     of prompts that were answered correctly.
@@ -138,7 +138,7 @@ def attributions(lens: Lens, prompts: Prompts, patterns: Tensor) -> tuple[Tensor
     Args:
         lens: the model.
         prompts: the prompts over which effects are averaged.
-        patterns: the mean patterns; layer head query key.
+        patterns: the mean patterns; shape (layer, head, query, key).
 
     Returns:
         layer head; and layer relation head query_role key_role (NaN where there is no such path).
@@ -163,7 +163,7 @@ def gradient(tensor: Tensor) -> Tensor:
 
 
 def path_attributions(pattern: Tensor, slope: Tensor, roles: Roles) -> Tensor:
-    """Σ (pattern without the path − pattern) · slope, summed over the batch; relation head query_role key_role."""
+    """Σ (pattern without the path − pattern) · slope over the batch; shape (relation, head, query_role, key_role)."""
     found = torch.full((len(RELATIONS), pattern.shape[1], len(roles.names), len(roles.names)), torch.nan)
     worth = pattern * slope  # batch head query key
     whole = worth.sum(-1, keepdim=True)
@@ -248,7 +248,7 @@ class Base:
     odds: Tensor
 
     def odds_with(self, lens: Lens, edit: Edit) -> Tensor:
-        """The metric under an edit; prompt."""
+        """The metric under an edit; shape (prompt)."""
         with torch.no_grad():
             return self.prompts.log_odds(lens.run(self.streams[edit.first], edit, start=edit.first))
 

@@ -49,7 +49,7 @@ class Unplug(Edit):
 
 
 def without(lens: Lens, sender: Head, z: Tensor, means: Tensor) -> Tensor:
-    """The change of the residual stream if one head's output is set to its mean; batch position d_model."""
+    """The change of the residual stream if one head's output is set to its mean; shape (batch, position, d_model)."""
     layer, _ = sender
     return lens.written(layer, z) - lens.written(layer, Ablate([sender], means).output(layer, z))
 
@@ -77,14 +77,14 @@ def screen(lens: Lens, on: Base, heads: Sequence[Head], means: Tensor) -> list[L
 
 
 def cut(lens: Lens, on: Base, link: Link, means: Tensor, outputs: Tensor) -> Tensor:
-    """The exact effect on the metric of cutting one connection; prompt.
+    """The exact effect on the metric of cutting one connection; shape (prompt).
 
     Args:
         lens: the model.
         on: the prompts.
         link: the connection.
-        means: the mean outputs of heads; layer position head d_head.
-        outputs: the outputs of the sender's layer on these prompts; batch position head d_head.
+        means: the mean outputs of heads; shape (layer, position, head, d_head).
+        outputs: the outputs of the sender's layer on these prompts; shape (batch, position, head, d_head).
     """
     with torch.no_grad():
         layer = link.receiver[0]

@@ -35,7 +35,7 @@ class Study:
     Attributes:
         lens: the model.
         settings: the extent of the measurements.
-        watch: is told in words about progress.
+        watch: receives a line of text on progress.
         table: for each column a value per head.
     """
 
@@ -121,7 +121,7 @@ def measure_scores(made: Study) -> None:
 
 
 def measure_hop(made: Study, prompts: Prompts, formulation: Formulation) -> None:
-    """Accuracy, role → role attention and retrieval scores; and the heads of the hop, if it is done above chance."""
+    """Accuracy, role → role attention and retrieval scores; if the hop is done above chance, also its heads."""
     settings = made.settings
     made.watch(f"looking at role → role attention over {len(prompts)} questions")
     looked = look(made.lens, prompts, prompts.shuffled(settings.seed).roles)

@@ -1,4 +1,4 @@
-"""An invented report on the heads of a language model, for tests of claims and of plumbing."""
+"""An invented report on the heads of a language model, for tests of claims and for quick runs."""
 
 from __future__ import annotations
 

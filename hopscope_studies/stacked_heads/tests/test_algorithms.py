@@ -1,4 +1,4 @@
-"""Claims on minimum depth, algorithms, longer chains and figure 4, on tables made by hand: both sides of each."""
+"""Tests of claims on minimum depth, algorithms, longer chains and figure 4: hand-made tables for each verdict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ending(run: str, k: int, loss: float, learnt: float = 100.0, seed: int = 0, 
 
 
 def deep_enough(hops: int, layers: int, seed: int = 0, learnt: int | None = None) -> list[dict]:
-    """A run that learns as many hops as its layers reach, 2^(layers - 1) - 1, or a given number."""
+    """The rows of a run that learns as many hops as its layers reach, 2^(layers − 1) − 1, or a given number."""
     reach = 2 ** (layers - 1) - 1 if learnt is None else learnt
     about = {"D": hops, "layers": layers, "least": hops.bit_length() + 1, "paper_bound": 1}
     return [
@@ -49,7 +49,7 @@ def deep_enough(hops: int, layers: int, seed: int = 0, learnt: int | None = None
 
 
 def grid(spoilt: tuple[int, int, int] | None = None, learnt: int = 0) -> DataFrame:
-    """D = 1 to 8 at three depths, two seeds; one of the runs learns another number of hops."""
+    """Rows of D = 1 to 8 at three depths with two seeds; one of the runs learns another number of hops."""
     rows = []
     for hops in range(1, 9):
         for more in (-1, 0, 1):
@@ -68,7 +68,7 @@ def test_what_theory_allows_is_learnt_and_no_more():
 
 
 def test_time_against_the_length_of_chains():
-    """Learnt at 90 whatever D, so the exponent is 0; at 10 D², so it is 2."""
+    """If hops are learnt at step 90 whatever D is, the exponent is 0; if at step 10 D², it is 2."""
     assert judged(minimum_depth, grid())["time_grows_no_faster_than_chains"] == ("holds", pytest.approx(0, abs=1e-9))
     slow = grid().assign(learnt=lambda table: table.learnt.where(table.learnt.isna(), 10.0 * table.D**2))
     assert judged(minimum_depth, slow)["time_grows_no_faster_than_chains"] == ("fails", pytest.approx(2))
@@ -92,7 +92,7 @@ def test_the_minimum_is_enough_if_some_seed_does_it():
 
 
 def test_the_cells_of_minimum_depth():
-    """Three depths around ⌈log2(D+1)⌉ + 1, three seeds; prior, deepest facts first and no MLP in all."""
+    """Three depths around ⌈log2(D+1)⌉ + 1 and three seeds; all with a prior, deepest facts first, and no MLP."""
     configs = list(minimum_depth.runs("cpu"))
     depths = {(config.task.n_hops, config.model.n_layers) for config in configs}
     assert len(list(minimum_depth.runs("long"))) == 8 * 3 * 3
@@ -125,7 +125,7 @@ def hop_row(run: str, k: int, learnt: float, order: str = "deepest_first") -> di
 
 
 def one_by_one() -> list[dict]:
-    """A circuit as the paper describes it, for each order, whose hops are learnt at 50, 60 and 70."""
+    """Rows of a circuit as the paper describes it, for each order; its hops are learnt at steps 50, 60 and 70."""
     rows = [circuit_row(order, "linear, by the query", order) for order in algorithms.ORDERS]
     return rows + [hop_row(order, k, 40.0 + 10 * k, order) for order in algorithms.ORDERS for k in (1, 2, 3)]
 
@@ -166,7 +166,7 @@ def test_a_model_without_a_circuit_says_nothing():
 
 
 def test_a_circuit_is_named_and_measured():
-    """The optimal circuit for three hops is doubling with three heads, the fewest possible."""
+    """The optimal circuit for three hops is pointer doubling with three heads, the fewest possible."""
     task = Retrieval(n_hops=3, order="deepest_first")
     text = "L0H0 value[1]->key[1]; L0H0 value[2]->key[2]; L0H0 value[3]->key[3]; L1H0 query->value[1]"
     paths = [Path.parse(one) for one in f"{text}; L1H0 value[2]->value[3]; L2H0 query->value[2]".split("; ")]
@@ -180,7 +180,7 @@ def test_a_circuit_is_named_and_measured():
 
 
 def test_onsets_are_those_of_emergence(tmp_path):
-    """Another implementation measures the same paths with intervals and costs; the onsets must agree."""
+    """Another implementation measures the same paths with intervals and costs; both must give the same onsets."""
     run = trained(tmp_path / "run", steps=12, checkpoints="3")
     path = Path.parse("L0H0 query->value[1]")
     (ours,) = named_circuits.onsets_of(run, [path])
@@ -190,7 +190,7 @@ def test_onsets_are_those_of_emergence(tmp_path):
 
 
 def test_a_run_becomes_rows(tmp_path, monkeypatch):
-    """A tiny model with a circuit that is claimed of it: one row of the circuit, one of each path and hop."""
+    """A tiny model, with a circuit put in by the test, gives one row of the circuit and one of each path and hop."""
     run = trained(tmp_path / "run", steps=6, checkpoints="2")
     path = Path.parse("L0H0 query->value[1]")
     losses = {kind: SimpleNamespace(mean=0.01) for kind in ("model", "circuit", "live")}
@@ -218,7 +218,7 @@ def losses(run: str, hop: str, values: list[float], every: int = 100, **more) ->
 
 
 def chain(run: str, hops: int, waits: list[int], steps: int = 2000) -> list[dict]:
-    """A run whose hops fall from 1 to 0 in the hundred steps after these waits, in hundreds; 0: never."""
+    """Rows of a run; after its wait (in hundreds; 0: never) each hop's loss falls from 1 to 0 in 100 steps."""
     curves = [[1.0] * (wait + 1) + [0.0] * 20 if wait else [1.0] * 20 for wait in waits]
     return [
         row
@@ -228,7 +228,7 @@ def chain(run: str, hops: int, waits: list[int], steps: int = 2000) -> list[dict
 
 
 def test_longer_chains():
-    """Learnt at 150 and 250 with two hops, at 150 to 450 with four: twice the hops take 9/5 of the time."""
+    """Two hops are learnt at 150 and 250, four at 150 to 450: twice the hops take 9/5 of the time."""
     found = judged(longer_chains, DataFrame(chain("a", 2, [1, 2]) + chain("b", 4, [1, 2, 3, 4])))
     assert found["every_hop_is_learnt"] == ("holds", 4)
     assert found["later_hops_take_longer"] == ("holds", pytest.approx(250 / 150))
@@ -255,14 +255,14 @@ def test_a_run_that_is_not_over_says_nothing_yet():
 
 
 def test_ten_hops_come_in_the_order_of_their_numbers():
-    """x10 stands after x9, not after x1."""
+    """x10 is placed after x9, not after x1."""
     found = judged(longer_chains, DataFrame(chain("c", 10, list(range(1, 11)))))
     assert found["later_hops_take_longer"] == ("holds", pytest.approx(1050 / 150))
     assert found["hops_in_order"] == ("holds", 100)
 
 
 def test_the_prior_holds_its_share_as_chains_grow():
-    """e^b over the number of positions before a token, which is 2 N D in the mean over 2: the same at every D."""
+    """The share is e^b over the mean number of positions before a token, 2 N D / 2, and is the same at every D."""
     starts = {hops: float(re.search(r"1:([\d.]+)", longer_chains.prior(hops))[1]) for hops in (2, 4, 8, 16)}
     shares = [math.exp(bias) / hops for hops, bias in starts.items()]
     assert shares == pytest.approx([shares[0]] * 4, rel=0.01) and starts[8] == 5
@@ -280,7 +280,7 @@ def taught(layers: int, losses: list[float], seed: int = 0) -> list[dict]:
 
 
 def test_figure_4_against_the_exact_minimum():
-    """x1 needs two layers, x2 and x3 three."""
+    """x1 needs two layers, x2 and x3 need three."""
     rows = taught(1, [0.9, 0.9, 0.9]) + taught(2, [0.02, 0.9, 0.9]) + taught(3, [0.02, 0.03, 0.3])
     found = judged(fig4, DataFrame(rows))
     assert found["minimum_depth_is_enough"] == ("holds", 0)
@@ -293,7 +293,7 @@ def test_figure_4_against_the_exact_minimum():
 
 
 def test_a_depth_that_is_not_trained_yet_is_no_counterexample():
-    """At scale `long` cells come one by one."""
+    """At scale `long` the runs of different depths come in one by one; missing ones leave the claim undecided."""
     found = judged(fig4, DataFrame(taught(3, [0.02, 0.03, 0.04])))
     assert found["minimum_depth_is_enough"][0] == "undecided"
 

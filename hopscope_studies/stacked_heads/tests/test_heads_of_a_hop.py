@@ -1,4 +1,4 @@
-"""The heads of one hop: against finite differences, direct sums and hand calculation."""
+"""Tests of the heads of one hop against finite differences, direct sums and hand calculation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def prompts(tokenizer):
 
 
 def test_knocking_a_path_out_is_masking_its_scores(lens, prompts):
-    """Against a direct sum: attention recomputed from q, k, v with −∞ at the entries of the path."""
+    """The result equals a direct sum: attention recomputed from q, k, v with −∞ at the entries of the path."""
     batch, path = prompts.part(0, 4), Path(1, 2, "answer", "value[1]", "same")
     streams, _ = lens.streams(batch.ids)
     q, k, _ = lens.inputs(1, streams[1])
@@ -86,7 +86,7 @@ def test_knocking_a_path_out_is_masking_its_scores(lens, prompts):
 
 
 class Caught(Edit):
-    """Another edit, and what it made of each pattern."""
+    """Another edit that also records what it made of each pattern."""
 
     def __init__(self, inner):
         self.inner, self.patterns = inner, {}
@@ -112,7 +112,7 @@ def test_by_hand_puts_all_attention_on_the_path(lens, prompts):
 
 
 class Part(Edit):
-    """A share of another edit; less than none is possible too."""
+    """A given share of another edit; the share may be negative."""
 
     def __init__(self, inner, share):
         self.inner, self.share, self.first = inner, share, inner.first
@@ -131,7 +131,7 @@ def slope(on, lens, edit, step=0.01):
 
 
 def test_attributions_are_slopes(lens, prompts):
-    """Finite differences: the first share of a mean pattern, or of a knock-out, does what its attribution says."""
+    """By finite differences, a small share of an edit changes the metric by its attribution."""
     on, means = base(lens, prompts), means_of(lens, prompts)
     heads, paths = attributions(lens, prompts, means.patterns)
     for index in heads.abs().flatten().topk(5).indices.tolist():
@@ -161,7 +161,7 @@ def test_ranked_paths_are_in_order_of_size(prompts):
 
 
 def test_looking_in_batches_is_looking_at_once(lens, prompts):
-    """Strengths against a sum over the roles' own positions; the control's agree with it where labels are the same."""
+    """Strengths agree with a sum over the roles' own positions; so does the control's where labels are the same."""
     looked = look(lens, prompts, prompts.roles)
     assert len(prompts) > BATCH  # two batches, of unequal size
     torch.testing.assert_close(looked.strengths, looked.control, equal_nan=True)
@@ -211,7 +211,7 @@ def test_a_steady_head_looks_the_same_way_in_every_prompt(lens, prompts):
 
 
 def test_cutting_connections_adds_up_to_the_input_without_the_head(prompts, tokenizer):
-    """In the last layer all parts of every head, cut at once, are its attention run without the sender."""
+    """In the last layer, cutting all parts of every head at once equals attention run without the sender."""
     lens = Lens(Opened(random_model(), tokenizer, "llama", {}))
     on, means, sender, last = base(lens, prompts), means_of(lens, prompts).outputs, (0, 3), lens.n_layers - 1
     seen = Seen()
@@ -238,7 +238,7 @@ def test_cutting_connections_adds_up_to_the_input_without_the_head(prompts, toke
 
 
 def test_a_connection_is_screened_by_the_slope_of_its_cut(lens, prompts):
-    """Finite differences: a hundredth of the change of the receiver's part, and what that does to the metric."""
+    """By finite differences, a hundredth of the change of the receiver's part changes the metric by its estimate."""
     on, means = base(lens, prompts), means_of(lens, prompts).outputs
     links = screen(lens, on, [(0, 0), (0, 3), (2, 1), (2, 5)], means)
     assert len(links) == 4 * 3  # two senders, two receivers, three parts
@@ -273,7 +273,7 @@ def test_the_longest_stack_is_found():
 
 
 def test_keeping_heads_from_their_lowest_layer_on_is_keeping_them(lens, prompts):
-    """Against ablating all others from the first layer; with all heads kept it is the model."""
+    """The result equals ablating all other heads from the first layer on; with all heads kept it is the model."""
     on, patterns = base(lens, prompts), means_of(lens, prompts).patterns
     empty = emptied(lens, on, patterns)
     for kept in ([(1, 2), (2, 0)], [(2, 5)], [(0, 1)]):
@@ -287,7 +287,7 @@ def test_keeping_heads_from_their_lowest_layer_on_is_keeping_them(lens, prompts)
 
 
 def test_the_search_finds_what_is_needed():
-    """Heads 0:1, 0:5 and 2:0 are needed together, the order knows that only roughly."""
+    """Heads 0:1, 0:5 and 2:0 are all needed, and their order by attribution shows that only roughly."""
     order = [(0, i) for i in range(12)] + [(2, 0)] + [(1, i) for i in range(12)]
     needed = frozenset({(0, 1), (0, 5), (2, 0)})
     found = search(order, lambda heads: len(heads & needed) / 3, most_tests=200)
@@ -304,7 +304,7 @@ def test_a_search_out_of_tests_says_so_and_keeps_what_passed():
 
 
 def test_a_hop_is_told_whole(lens, prompts):
-    """Every number of the report is there, as JSON, on a model that knows nothing."""
+    """Every number of the report is there and valid JSON, for an untrained model."""
     settings = HeadStudy(count=48, tests=12)
     looked = look(lens, prompts, prompts.shuffled(0).roles)
     hop = Hop(lens, prompts, looked, settings, 1, lambda _: None)
@@ -320,7 +320,7 @@ def test_a_hop_is_told_whole(lens, prompts):
 
 @pytest.fixture(scope="module")
 def studied(tokenizer):
-    """The whole study of a model that knows nothing, with the hop analysed as if it knew."""
+    """The whole study of an untrained model, with the hop analysed as if the model could do it."""
     made = study(
         Opened(random_model(), tokenizer, "tiny", {}), Letters(), Plain(), HeadStudy(count=48, tests=12), print
     )
@@ -394,7 +394,7 @@ def test_the_command_refuses_in_one_sentence(arguments, sentence, capsys):
 @pytest.mark.slow
 @has_smollm2
 def test_the_whole_command_on_smollm2(tmp_path, capsys):
-    """Above chance at one hop, a set of heads that beats random ones, and every file; within ten minutes."""
+    """The model is above chance at one hop, its set beats random ones, and all files come within ten minutes."""
     began = time.monotonic()
     assert main(["heads", "--model", "smollm2", "--out", str(tmp_path), "--json"]) == 0
     assert time.monotonic() - began < 600

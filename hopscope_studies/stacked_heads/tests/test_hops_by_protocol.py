@@ -1,4 +1,4 @@
-"""Claims on protocols: from answers made by hand each holds, and fails, where it should."""
+"""Tests of claims on protocols: for hand-made answers, each claim holds or fails as it should."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLES = {"plain": "log_likelihood", "filled": FILLED, "repeated": REPEATED, "th
 
 
 def answered(hops: int = 3, formulation: str = "equations", **rightly: range) -> DataFrame:
-    """A model's forty answers to one wording, by protocol: the numbers of those that are right."""
+    """Rows of a model's forty answers to one wording; arguments give, by protocol, the indices that are right."""
     shared = {"run": "r", "seed": 0, "model": "m", "formulation": formulation, "hops": hops, "chance": 0.25, "n": 40}
     return DataFrame(
         {
@@ -35,7 +35,7 @@ def judged(table: DataFrame) -> dict[str, tuple[str, float]]:
 
 
 def test_a_protocol_that_wins_questions_and_loses_few_lifts():
-    """Filler wins 9 and loses 2 (one-sided p = 67 / 2048 = .033); repetition the other way round."""
+    """Filler tokens win 9 questions and lose 2 (one-sided p = 67 / 2048 = .033); for repetition it is the reverse."""
     found = judged(answered(plain=range(10), filled=range(2, 19), repeated=range(10)))
     assert found["filler_tokens_lift_m"] == ("holds", 7 / 40)
     assert found["repeated_problem_lift_m"] == ("undecided", 0)  # nothing won, nothing lost
@@ -50,7 +50,7 @@ def test_questions_of_one_hop_decide_nothing_about_two():
 
 
 def test_guessing_is_each_wordings_own():
-    """10 of 40 where one of four is right, and 10 of 40 where one of sixteen is (Wilson's lower end: 0.142)."""
+    """10 of 40 is a guess where one of four is right, but not where one of sixteen is (Wilson's lower end: 0.142)."""
     guessed = answered(plain=range(10), filled=range(10), repeated=range(10), thought=range(10))
     assert judged(guessed)["three_hops_at_chance_m"] == ("holds", 0)
     assert judged(guessed)["thoughts_help_m"] == ("fails", 0)
@@ -61,7 +61,7 @@ def test_guessing_is_each_wordings_own():
 
 @pytest.mark.parametrize("protocol", [*TITLES.values()])
 def test_what_is_right_is_read_from_the_answers_that_were_kept(protocol, tmp_path):
-    """`always_1` is right exactly where 1 is, whatever it is asked in."""
+    """The backend `always_1` is right exactly where the answer is 1, under every protocol."""
     layout = "chat" if protocol == "chain_of_thought" else "code"
     work = Asked("known:always_1", "equations", 2, layout=layout, protocol=protocol, count=20)
     done = Finished.of(work, tmp_path / "asked", lambda: False)

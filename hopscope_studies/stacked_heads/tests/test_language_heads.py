@@ -1,4 +1,4 @@
-"""Claims on the heads of a language model: on reports made by hand each holds, and fails where it should."""
+"""Tests of claims on the heads of a language model: each holds or fails on hand-made reports as it should."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope_studies.stacked_heads.tests.made_up import MADE_UP
 
 
 def table(*reports: dict[str, Any]) -> DataFrame:
-    """Reports of several seeds as the experiment has them."""
+    """Reports of several seeds, as rows of the experiment's table."""
     about = {"version": "v", "model": "m"}
     rows = [about | {"run": f"r{seed}", "seed": seed} | row for seed, one in enumerate(reports) for row in rows_of(one)]
     return DataFrame(rows)

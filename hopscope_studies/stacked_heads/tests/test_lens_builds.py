@@ -1,4 +1,4 @@
-"""The lens on other builds: it says what is true of a model, or one sentence says why it cannot."""
+"""Tests of the lens on other architectures: it is correct for a model, or says in one sentence why it cannot be."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_lens_checks_itself_or_refuses_in_one_sentence(name):
 
 @pytest.mark.parametrize("name", ["GPTJ", "GptOss", "Bloom", "Gemma2"])
 def test_models_without_scaled_dot_product_attention_are_lent_all_the_same(name):
-    """transformers refuses `sdpa` for some of them with an error of its own."""
+    """transformers refuses `sdpa` for some models with an error of its own; they must open with another attention."""
     model = small(name)
     opened = lent(model, characters(), name)
     assert opened.identity["attention"] in ("eager", "sdpa")
@@ -78,7 +78,7 @@ FAMILIES = ("Mistral", "Mixtral", "Qwen2", "Qwen2Moe", "Granite", "Gemma", "Seed
 
 
 def written_as(name: str, llama):
-    """The planted function in another family: what it has beside Llama's parts adds nothing."""
+    """The planted function in another model family; the parts that Llama does not have add nothing."""
     c = llama.config
     more = {"rope_parameters": dict(c.rope_parameters), "rms_norm_eps": c.rms_norm_eps, "tie_word_embeddings": False}
     if name.startswith("Granite"):
@@ -97,7 +97,7 @@ def written_as(name: str, llama):
 
 
 def found_in(model, tokens) -> dict[str, torch.Tensor]:
-    """What each head writes, every connection's first-order effect, and the exact ones of the strongest."""
+    """The output of each head, every connection's first-order effect, and the exact effects of the strongest."""
     lens = Lens(Opened(model, tokens, "planted", {}))
     prompts = prompts_of(tokens, Lines(), Plain(), 0, 24)
     with torch.no_grad():

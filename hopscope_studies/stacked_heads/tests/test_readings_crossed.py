@@ -1,4 +1,4 @@
-"""The open choices, crossed: every combination once, no prior, and pairs that are counted by hand."""
+"""Tests of `readings_crossed`: every combination once, no prior, and pairs that are counted by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def row(seed: int, order: str, learnt: float, k: int = 1, **other) -> dict:
 
 
 def test_pairs_differ_in_one_choice_and_what_was_censored_is_later_than_what_was_learnt():
-    """Seeds 0 to 4: sooner, sooner, sooner than never, later, and a pair in which neither came."""
+    """Seeds 0 to 4: sooner, sooner, one only learnt in the first, later, and a pair in which neither learnt."""
     never = math.nan
     times = {0: (10, 20), 1: (10, 11), 2: (3999, never), 3: (30, 20), 4: (never, never)}
     rows = [
@@ -60,7 +60,7 @@ def test_pairs_differ_in_one_choice_and_what_was_censored_is_later_than_what_was
 
 @pytest.mark.parametrize(("sooner", "later", "verdict"), [(5, 0, "holds"), (0, 5, "fails"), (4, 0, "undecided")])
 def test_verdicts_are_those_of_a_sign_test(sooner, later, verdict):
-    """Five of five have a chance of 1/32, four of four 1/16."""
+    """Five of five have a one-sided probability of 1/32, four of four 1/16."""
     rows = [row(seed, "nearest_first", 10 if seed < sooner else 30) for seed in range(sooner + later)]
     rows += [row(seed, "deepest_first", 20) for seed in range(sooner + later)]
     assert compared(DataFrame(rows), "id", "order", "nearest_first", "deepest_first", "So").verdict == verdict
@@ -81,7 +81,7 @@ def test_a_hop_that_is_learnt_before_the_one_before_it_fails_the_claim():
 
 
 def test_nothing_is_judged_before_every_combination_was_run():
-    """Five pairs of five: what would hold is undecided as long as runs of its scale are missing."""
+    """Five of five pairs agree, but the claim is undecided as long as runs of its scale are missing."""
     rows = [row(seed, order, when) for order, when in zip(CHOICES["order"], (10, 20), strict=True) for seed in range(5)]
     alone = {claim.id: claim.verdict for claim in claims(DataFrame(rows))}
     partial = {claim.id: claim for claim in claims(DataFrame(rows).assign(scale="long"))}

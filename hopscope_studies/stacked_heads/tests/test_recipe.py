@@ -1,4 +1,4 @@
-"""The presets are as the paper has them, setting by setting; what it leaves open is said to be."""
+"""Tests that the presets agree with the paper, setting by setting, or that a setting is marked as open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTS = {"task": Retrieval, "model": Architecture, "training": Training}
 
 
 def test_every_setting_has_a_statement_of_the_paper_or_is_open():
-    """No setting is left out: what is added later must be put here."""
+    """Every setting of a configuration has an entry, so a setting added later must get one."""
     fields = {(part, field.name) for part, kind in PARTS.items() for field in dataclasses.fields(kind)}
     listed = [(said.part, said.name) for said in settings()]
     assert len(listed) == len(set(listed)) and set(listed) == fields
@@ -31,7 +31,7 @@ def test_the_presets_are_as_written(said: Said):
 
 @pytest.mark.parametrize("preset", PAPER)
 def test_no_preset_of_the_paper_has_what_is_ours(preset):
-    """RoPE's base, GPT-2's weights, no prior: in the model that is built, not in the settings alone."""
+    """RoPE's base, GPT-2's weights and no prior are checked in the built model, not only in its settings."""
     config = recipe(preset).config()
     assert (config.task.position_base, config.model.init) == (10_000.0, "gpt2")
     assert config.model.positions == "input" != PRIOR and config.model.look_back == 0
@@ -50,7 +50,7 @@ def test_both_orders_are_there_and_differ_in_nothing_else():
 
 
 def test_what_is_open_is_said_to_be_and_the_presets_say_what_they_take():
-    """And what they take stands in the recipe itself, so that no default can change it."""
+    """Presets state the values of open settings themselves, so a changed default cannot change them."""
     stated = {(said.part, said.name) for said in settings() if said.says}
     for part, values in OPEN.items():
         for name, value in values.items():

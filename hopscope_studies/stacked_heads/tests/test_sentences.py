@@ -1,4 +1,4 @@
-"""Every factual sentence of the paper's sections 7 to 9 is judged by a claim that exists, or it is said why not."""
+"""Tests that each factual sentence of the paper's sections 7 to 9 is judged by an existing claim, or has a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_they_are_numbered_in_the_papers_order():
 
 @pytest.mark.parametrize("sentence", sentences(), ids=lambda sentence: str(sentence.number))
 def test_each_is_judged_or_said_not_to_be(sentence: Sentence):
-    """By exactly one of the three: claims that an experiment makes, settings of recipes, or a reason."""
+    """A sentence has exactly one of three: claims of an experiment, settings of recipes, or a reason."""
     assert sum(map(bool, (sentence.claims, sentence.settings, sentence.not_judged))) == 1
     for name in sentence.claims:
         source, _, claim = name.partition("/")
@@ -71,6 +71,6 @@ ABOUT_MODELS = [one for one in sentences() if one.number in {*range(18, 30), *ra
 
 @pytest.mark.parametrize("sentence", ABOUT_MODELS, ids=lambda sentence: str(sentence.number))
 def test_none_on_trained_models_is_judged_by_runs_with_a_prior_alone(sentence: Sentence):
-    """The paper has none: each has a verdict, if only `undecided`, on runs without."""
+    """The paper's models have no prior, so each sentence on trained models needs a claim on runs without one."""
     judged = [row for row in all_claims(RESULTS) if f"{row['experiment']}/{row['id']}" in sentence.claims]
     assert any(PRIOR not in row["sentence"] for row in judged)

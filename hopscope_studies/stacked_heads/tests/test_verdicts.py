@@ -1,4 +1,4 @@
-"""Claims on tables made by hand: each holds where it should, and fails or is left undecided where it should."""
+"""Tests of claims on hand-made tables: each holds, fails or is undecided as it should be."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ending(run: str, k: int, loss: float, learnt: float = 100.0, seed: int = 0, 
 
 
 def settings(learnt: list[float]) -> DataFrame:
-    """Settings 1, 2, 3, … with two seeds each, learnt at these steps."""
+    """Rows for settings 1, 2, 3, … with two seeds each, learnt at these steps."""
     return DataFrame(
         [
             ending(f"{value}.{seed}", 1, 0.01, step, seed, size=value)
@@ -58,7 +58,7 @@ def settings(learnt: list[float]) -> DataFrame:
 
 
 def test_a_setting_that_delays_is_told_from_one_that_hastens():
-    """Eight runs, pairs of equal settings and steps: every pair that is not tied agrees, so τ-b = 1."""
+    """In eight runs every pair of settings that is not tied agrees with the trend, so τ-b = 1."""
     slower = settings([100, 200, 300, 400])
     claim = grows_with(slower, "size", "later", "Larger is later.")
     assert (claim.verdict, claim.number, claim.n) == ("holds", pytest.approx(1.0), 8)
@@ -69,7 +69,7 @@ def test_a_setting_that_delays_is_told_from_one_that_hastens():
 
 
 def test_a_setting_is_judged_within_seeds():
-    """One seed of every value: shuffles within seeds change nothing, so the trend may be the seeds'."""
+    """With one seed per value, shuffles within seeds change nothing, so seeds may explain the trend."""
     slower = settings([100, 200, 300, 400])
     apart = slower.assign(seed=range(len(slower)))
     assert grows_with(apart, "size", "later", "Larger is later.").verdict == "undecided"
@@ -109,7 +109,7 @@ def test_depth_and_width():
 
 
 def test_the_step_of_a_continuous_loss():
-    """x1 falls at 2 layers, from 0.9 by 0.85; x2 at 3, from 0.9 by 0.8; before that x2 falls by 0.02."""
+    """x1 falls at 2 layers, from 0.9 by 0.85; x2 at 3 layers, from 0.9 by 0.8; at 2 layers x2 falls by only 0.02."""
     losses = {1: (0.9, 0.05, 0.05, 0.0), 2: (0.9, 0.88, 0.1, 0.1)}
     rows = [
         ending(f"{layers}", k, loss, layers=layers, least=k + 1)
@@ -132,7 +132,7 @@ def test_the_step_of_a_continuous_loss():
 
 
 def serving(path: str, serves: str, costs: tuple[float, ...], then: tuple[float, ...], run: str = "a") -> list[dict]:
-    """A path of a circuit: what silencing it adds to each hop, and its attention when that hop was learnt."""
+    """Rows of a circuit's path: the cost of silencing it for each hop, and its attention when that hop was learnt."""
     about = {"run": run, "version": "v", "seed": 0, "in_circuit": True, "last_learnt": True, "now": 0.95}
     hops = [f"x{k}" for k in range(1, len(costs) + 1)]
     rows = zip(hops, costs, then, strict=True)
@@ -140,10 +140,10 @@ def serving(path: str, serves: str, costs: tuple[float, ...], then: tuple[float,
 
 
 def test_reuse():
-    """The path of x1 costs x2 0.6 and x3 0.5, that of x2 costs x3 0.4; a weaker one of x1 is not asked about.
+    """Silencing the path of x1 costs x2 0.6 and x3 0.5, that of x2 costs x3 0.4; a weaker path of x1 does not count.
 
-    That of x1 is at 0.2 when x1 is learnt, but at 0.9 when x2 is: the next hop finds it as it stays. The layer that
-    makes facts whole serves everything, and is not asked about either.
+    The path of x1 has attention 0.2 when x1 is learnt, but 0.9 when x2 is, near its final value. The path of the layer
+    that joins facts serves every hop and does not count either.
     """
     first, one, two = "L0H0 value[1]->key[1]", "L1H0 query->value[1]", "L2H0 query->value[2]"
     rows = serving(one, "x1", (0.8, 0.6, 0.5), (0.2, 0.9, 0.95)) + serving(two, "x2", (0, 0.7, 0.4), (0.1, 0.3, 0.8))
@@ -196,7 +196,7 @@ def test_paths_over_training():
     [("circuit", 0.04, True), ("partial", 0.04, True), ("partial", 0.06, False), ("none", 0.04, False)],
 )
 def test_a_path_is_in_a_circuit_only_if_all_patterns_by_hand_do(verdict, high, counts, tmp_path: Path, monkeypatch):
-    """It is followed all the same: what a model uses can be told of, but not as a circuit."""
+    """Its attention is tabulated in any case, but it counts as part of a circuit only if the circuit passes by hand."""
     path = paths.Path(0, 0, "value[1]", "key[1]")
     losses = {"circuit": SimpleNamespace(high=high)}
     circuit = SimpleNamespace(verdict=verdict, threshold=0.05, losses=losses, paths=[SimpleNamespace(path=path)])
@@ -214,7 +214,7 @@ def losses(run: str, hop: str, values: list[float], every: int = 10, **more) -> 
 
 
 def test_an_abrupt_fall():
-    """From 1 to 0: passes 0.7 at step 53 and 0.1 at 59, so the fall takes 6 steps after a wait of 53."""
+    """A loss that falls from 1 to 0 passes 0.7 at step 53 and 0.1 at 59: a fall of 6 steps after a wait of 53."""
     abrupt = losses("a", "x1", [1, 1, 1, 1, 1, 1, 0, 0, 0])
     found = judged(fig6, DataFrame(abrupt))
     assert found["first_hop_abrupt"] == ("holds", pytest.approx(6 / 53))
@@ -231,7 +231,7 @@ def test_an_abrupt_fall():
 
 
 def test_hops_fall_in_order_and_the_last_of_three_waits_longest():
-    """At steps 5, 15 and 65 they pass 0.5: 10 steps from the first to the second, 50 to the last."""
+    """Losses pass 0.5 at steps 5, 15 and 65: 10 steps from the first hop to the second, 50 to the last."""
     falls = {"x1": 1, "x2": 2, "x3": 7}
     rows = [row for hop, at in falls.items() for row in losses("a", hop, [1.0] * at + [0.0] * (9 - at))]
     found = judged(fig6, DataFrame(rows))
@@ -241,14 +241,14 @@ def test_hops_fall_in_order_and_the_last_of_three_waits_longest():
 
 
 def depths(D: int, curriculum: str, loss: float, seed: int = 0) -> list[dict]:
-    """A run of four layers that asks all hops, or the last alone, all of which end at one loss."""
+    """Rows of a run of four layers that asks all hops, or the last alone; all asked hops end at the given loss."""
     hops = range(1, D + 1) if curriculum == "implicit" else (D,)
     about = {"layers": 4, "D": D, "curriculum": curriculum, "order": "nearest_first", "heads": 1}
     return [ending(f"{curriculum} {D} {seed}", k, loss, 90, seed, least=k + 1, **about) for k in hops]
 
 
 def test_without_curriculum_nothing_is_learnt_that_can_be_learnt_with_it():
-    """D = 3 is above 0.7 too, but so it might be with curriculum: it is not judged."""
+    """D = 3 ends above 0.7, too, but no run with curriculum shows that it can be learnt, so it is not judged."""
     taught, alone, longer = depths(2, "implicit", 0.02), depths(2, "none", 0.75), depths(3, "none", 0.72)
     claim = next(c for c in fig4.claims(DataFrame(taught + alone + longer)) if c.id == "no_curriculum_fails")
     assert (claim.verdict, claim.number, claim.n) == ("holds", 0.75, 1)
@@ -262,7 +262,7 @@ def test_without_curriculum_nothing_is_learnt_that_can_be_learnt_with_it():
 
 
 def circuit(seed: int, *paths: tuple[str, float], **more: float) -> list[dict]:
-    """A circuit of six layers; each path with the loss without it, by hand."""
+    """Rows of a circuit in six layers; each path has the loss without it, with all patterns set by hand."""
     about = {"run": f"r{seed}", "version": "v", "seed": seed, "D": 2, "order": "nearest_first", "layers": 6}
     about |= {"heads_in_model": 6, "mse": 0.01, "threshold": 0.05, "n": 512, "verdict": "circuit", "by_hand": 0.02}
     about |= {"live": 0.02, "null": 1.0, "heads": 3, "fewest": 3, "strength": 0.9, "removal_loss": 0.9}
@@ -271,7 +271,7 @@ def circuit(seed: int, *paths: tuple[str, float], **more: float) -> list[dict]:
 
 
 def test_paths_left_out_by_hand():
-    """The lowest layer in use is judged as a whole, whichever it is; each path of the later ones alone."""
+    """The lowest layer in use is judged as a whole, in whichever layer it is, and later layers path by path."""
     first = ("L1H0 value[1]->key[1]", 0.5), ("L1H0 value[2]->key[2]", 0.06)
     later = ("L3H0 query->value[1]", 0.6), ("L4H0 query->value[2]", 0.2)
     found = judged(fig5, DataFrame(circuit(0, *first, *later)))
@@ -284,7 +284,7 @@ def test_paths_left_out_by_hand():
 
 
 def test_how_a_circuit_of_the_paper_is_counted():
-    """Four heads where three would do, two of which could be one, one hop after the other: the paper's three."""
+    """Four heads where three would do, two that could be merged, and hops that follow one after the other."""
     paths = ("L0H0 value[1]->key[1]", "L1H0 value[2]->key[2]", "L2H0 query->value[1]", "L4H0 query->value[2]")
     found = judged(fig5, DataFrame(circuit(0, *((path, 0.5) for path in paths), heads=4)))
     assert found["four_heads"] == ("holds", 4)
@@ -328,7 +328,7 @@ def onset_row(seed: int, kind: str, event: str, status: str, step: float | None)
     ],
 )
 def test_what_comes_never_comes_last(first, second, verdict):
-    """A path or hop that was never seen contradicts an order in which a later one was."""
+    """A path or hop that never emerged counts as later than all others."""
     names = (("path", "query->value[1]", "query->value[2]"), ("hop", "x1", "x2"))
     rows = [
         onset_row(0, kind, event, *when)
@@ -355,7 +355,7 @@ def test_a_path_and_its_hop_come_together_or_not_at_all(path, hop, verdict):
 
 
 def test_paths_that_connect_the_same_positions():
-    """Of two circuits the second has two paths from the query to value[1], in different layers."""
+    """The second of two circuits has two paths from the query to value[1], in different layers."""
     rows = [onset_row(seed, "path", "query->value[1]", "seen", 80.0) for seed in (0, 1)]
     rows += [onset_row(seed, "hop", "x1", "seen", 80.0) for seed in (0, 1)]
     assert judged(fig7, DataFrame(rows))["several_paths_for_one_step"] == ("fails", 1)
@@ -365,7 +365,7 @@ def test_paths_that_connect_the_same_positions():
 
 
 def conditionals(run: str, prior: str, z: list[float]) -> DataFrame:
-    """The losses of a run at N = 2, where a hop is learnt below 1/3; x and y are learnt by step 100."""
+    """Rows of a run at N = 2, where a hop is learnt below 1/3; x and y are learnt by step 100."""
     curves = (("x", [1, 0, 0, 0]), ("y", [1, 0, 0, 0]), ("z", z))
     rows = [row for hop, values in curves for row in losses(run, hop, values, 100, prior=prior, below=1 / 3, order="o")]
     return DataFrame(rows).assign(kind="loss")
@@ -396,7 +396,7 @@ def test_conditional():
 
 
 def test_heads_that_could_be_one():
-    """Three layers are the least for two hops, so of a circuit with three heads none can be spared."""
+    """Two hops need at least three layers, so a circuit with three heads has none to spare."""
     least = "L0H0 value[1]->key[1]; L0H0 value[2]->key[2]; L1H0 query->value[1]; L2H0 query->value[2]"
     assert merged_heads(least, 2, "nearest_first") == []
     apart = "L0H0 value[1]->key[1]; L1H0 value[2]->key[2]; L2H0 query->value[1]; L3H0 query->value[2]"
@@ -407,7 +407,7 @@ def test_heads_that_could_be_one():
 
 
 def four(seed: int, *steps: float) -> list[dict]:
-    """A run whose hops are learnt, and looked up, at these steps, in layers 1, 2, …."""
+    """Rows of a run whose hops are learnt, and looked up, at these steps, in layers 1, 2, …."""
     rows = []
     for k, step in enumerate(steps, 1):
         rows.append(onset_row(seed, "hop", f"x{k}", "seen", step))
@@ -417,7 +417,7 @@ def four(seed: int, *steps: float) -> list[dict]:
 
 
 def test_the_last_comes_late():
-    """Waits of 10, 10 and 40 steps: the last is four times as long; with 10, 40, 10 it is a quarter."""
+    """For waits of 10, 10 and 40 steps the last is four times as long; for 10, 40 and 10 it is a quarter."""
     found = judged(fig7, DataFrame(four(0, 50, 60, 70, 110)))
     assert found["last_hop_late"] == found["last_path_late"] == ("holds", 4)
     found = judged(fig7, DataFrame(four(0, 50, 60, 100, 110)))
@@ -435,7 +435,7 @@ def test_answers_are_looked_up_in_the_order_of_layers():
 
 
 def test_the_seeds_of_the_demo_have_a_home():
-    """Whoever changes nothing gets the packaged run's eight seeds, by the identities that they have always had."""
+    """Runs with unchanged settings are the packaged run's eight seeds, and identities stay the same over versions."""
     found = [config.identity for config in packaged_seeds()]
     assert found == [config.identity for config in variants("cpu")] and len(found) == 8
     assert found[:2] == ["f4551ca98f74", "d6fc2399c384"]

@@ -1,4 +1,4 @@
-"""Transformer D as it was trained here, whole and without a prior (`RUNS.md`): what section 9.2 says of it."""
+"""Tests of a fully trained Transformer D without a prior (`RUNS.md`), against section 9.2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CIRCUIT = (
 
 @pytest.fixture(scope="module")
 def transformer_d():
-    """Seed 0, nearest facts first, its weights rounded to float16."""
+    """Transformer D of seed 0 with nearest facts first, its weights rounded to float16."""
     config = recipe("transformer_d").config()
     model = config.model.build(config.task)
     rounded = safetensors.torch.load_file(DATA / "transformer_d-0.safetensors")
@@ -37,7 +37,7 @@ def transformer_d():
 
 
 def test_transformer_d_as_the_paper_has_it(transformer_d):
-    """Error .031, and .045 with all patterns set to those of its circuit (section 9.2)."""
+    """The error is .031, and .045 with all patterns set to those of its circuit (section 9.2)."""
     model, task = transformer_d
     last = pandas.read_csv(DATA / "transformer_d-0.csv").val_loss.iloc[-5:].mean()
     evaluator = Evaluator(model, task.sample(256, 1))
@@ -52,7 +52,7 @@ def test_transformer_d_as_the_paper_has_it(transformer_d):
 
 @pytest.mark.slow
 def test_its_circuit_is_found(transformer_d):
-    """By hand it is enough; live it is not, for the layers before tell these heads where to attend."""
+    """It passes with patterns set by hand but not live, since earlier layers determine what these heads attend to."""
     found = discover(*transformer_d)
     assert sorted(str(part.path) for part in found.paths) == sorted(CIRCUIT)
     assert found.verdict == "partial" and found.reason.startswith("it passes by hand")

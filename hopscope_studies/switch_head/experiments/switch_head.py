@@ -1,4 +1,4 @@
-"""SwitchHead: can experts for values and outputs replace attention maps, and what are they chosen by?
+"""SwitchHead: can experts for values and outputs replace attention maps, and what determines which are chosen?
 
 After Csordás et al. (2023, arXiv:2312.07987). Two tasks, attention only: the last tokens, for which a dense layer needs
 a map for each place, and induction. Dense models match those with experts in weights, in maps, or in both. The tasks
@@ -57,7 +57,7 @@ def table(runs: list[Run | Finished], scale: str) -> DataFrame:
 
 
 def measured(run: Run, part: str, model: str, scale: str) -> Iterator[dict[str, Any]]:
-    """One model, for the first seeds of some with its circuit."""
+    """Rows of one model; for the first seeds of some models also of its circuit."""
     about = {"part": part, "model": model}
     yield from (about | row for row in numbers(run, scale))
     if run.config.training.seed < CIRCUITS[scale] and (part, model) in SEARCHED_IN:
@@ -65,7 +65,7 @@ def measured(run: Run, part: str, model: str, scale: str) -> Iterator[dict[str, 
 
 
 def numbers(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """Its end, its hops, its course."""
+    """The rows of kinds `end`, `hop` and `curve`."""
     batch = run.task.sample(SEQUENCES[scale], generator(0, "asked"))
     end, first = run.at(run.steps[-1]), run.at(0)
     assert isinstance(end, Transformer) and isinstance(first, Transformer)

@@ -60,7 +60,7 @@ class LastTokens(TokenTask):
         return draw["tokens"][:, :-1].unfold(1, self.n_places, 1).flip(-1)
 
     def roles(self, draw: Draw) -> Roles:
-        """Roles as seen from the last position: `value[d]` is d positions before it."""
+        """Roles as seen from the last position, the query: `value[d]` is d positions before it."""
         tokens, m = draw["tokens"], self.n_places
         chain = torch.full((len(tokens), m + 1, self.length), ABSENT, device=tokens.device)
         for distance in range(m + 1):
@@ -68,7 +68,7 @@ class LastTokens(TokenTask):
         return Roles(("query", *(f"value[{distance}]" for distance in range(1, m + 1))), chain)
 
     def searched_roles(self, batch: Batch) -> Relations:
-        """Roles as seen from every position that asks: itself, and each place before it."""
+        """Relations searched for: each asking position to itself, and to the position 1 to m before it."""
         tokens, n = batch.inputs, self.length
         places = torch.arange(n, device=tokens.device).expand_as(tokens)
         asking = torch.where(places >= self.n_places, 0, ABSENT)[:, None]

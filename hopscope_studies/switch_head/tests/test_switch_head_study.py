@@ -1,4 +1,4 @@
-"""SwitchHead: its task against the definition, the construction, the matched sizes, and both sides of every claim."""
+"""Tests of SwitchHead: its task, the construction, the matched sizes, and tables for which claims hold or fail."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_information_of_labels_by_hand():
 
 
 def test_held_gates_leave_a_model_alone_where_gates_do_not_depend_on_anything():
-    """With gate weights of 0 all gates are at one half, chosen or not."""
+    """If gate weights are 0, all gates are one half, so holding them at their means changes nothing."""
     config = cells.cell("places", "experts", 0, "quick")
     model = config.model.build(config.task, generator(0, "init"))
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_held_gates_leave_a_model_alone_where_gates_do_not_depend_on_anything():
 
 
 def test_held_experts_are_the_dense_layer_of_their_mean():
-    """For values: with gates at their means the layer's values are Σ mean gate times expert."""
+    """With value gates at their means, the layer's values are the sum of mean gate times expert."""
     config = cells.cell("places", "experts", 0)
     model, batch = config.model.build(config.task, generator(0, "init")), config.task.sample(8, 0)
     attn = model.blocks[0].attn
@@ -164,7 +164,7 @@ def end(part: str, model: str, seed: int, **values: float) -> dict:
 
 
 def made(bad: bool) -> pandas.DataFrame:
-    """A table in which every claim holds, or one in which every claim fails."""
+    """A table for which every claim holds or, with `bad`, one for which every claim fails."""
     rows = []
     for seed in range(8):
         for model, losses in LOSSES.items():

@@ -51,21 +51,21 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 
 def measured(run: Run, condition: str, scale: str) -> Iterator[dict[str, Any]]:
-    """One model, for the first seeds of some conditions with its circuit."""
+    """Rows of one model; for the first seeds of some conditions also of its circuit."""
     yield from ({"condition": condition, **row} for row in (*curves(run), *looked_at(run, scale)))
     if run.config.training.seed < CIRCUITS[scale] and condition in SEARCHED_IN:
         yield {"condition": condition, "kind": "circuit", "step": run.steps[-1], **circuit_numbers(run, scale)}
 
 
 def curves(run: Run) -> Iterator[dict[str, Any]]:
-    """Validation losses."""
+    """Rows of the validation loss of each hop at every logged step."""
     for row in run.rows:
         for hop, loss in row["hop_losses"].items():
             yield {"kind": "loss", "step": row["step"], "hop": hop, "value": loss}
 
 
 def looked_at(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """The probabilities of ends and middles at each checkpoint, and the right answers at the end."""
+    """Rows of the probabilities of ends and middles at each checkpoint, and of the right answers at the end."""
     task = run.task
     assert isinstance(task, TwoHop)
     batch = Batch(task, task.draw(FRESH[scale], generator(2, "two_hop")))

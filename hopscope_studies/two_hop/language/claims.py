@@ -39,12 +39,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 
 def one_hop(language: DataFrame) -> Claim:
-    """Whether the model does one hop at all."""
+    """Judge whether the model does one hop at all."""
     rows = at(language, 1, MOST)
     lows = [interval(part, "right")[0] for _, part in rows.groupby("template", sort=False)]
     return Evidence(rows, "beyond", source="a guess").claim(
         "one_hop_is_found",
-        f"Asked for one hop among {MOST} chains, SmolLM2 is right more often than a guess, in every template.",
+        f"Asked for one hop among {MOST} chains, SmolLM2 is right more often than a guess, in every prompt template.",
         lows,
         "lower end of the 95 % interval of a template's share of right answers",
         n=int(rows.asked.sum()),
@@ -75,11 +75,11 @@ def guessed(part: DataFrame, name: str, sentence: str, section: str) -> Claim:
 
 
 def worse(language: DataFrame) -> Claim:
-    """Whether two hops are harder than one in the same texts."""
+    """Judge whether two hops are harder than one in the same texts."""
     one, two = (at(language, hops, MOST).groupby("seed")[["right", "asked"]].sum() for hops in (1, 2))
     return Evidence(language, "beyond").claim(
         "two_hops_are_harder",
-        f"In the same texts of {MOST} chains SmolLM2 is right more often about one hop than about two, in every seed.",
+        f"On the same texts of {MOST} chains, SmolLM2 answers one hop rightly more often than two, in every seed.",
         one.right / one.asked - two.right / two.asked,
         "share of right answers to one hop less that to two",
         n=int(two.asked.sum()),
@@ -88,23 +88,24 @@ def worse(language: DataFrame) -> Claim:
 
 
 def ends(language: DataFrame) -> Claim:
-    """Whether ends are likelier than middles."""
+    """Judge whether ends are likelier than middles."""
     rows = at(language, 2, MOST)
     return mostly_an_end(
         rows,
         "ends_rather_than_middles",
-        f"Asked for two hops among {MOST} chains, SmolLM2 finds the end of some chain likelier than all middles in "
-        "most texts.",
+        f"Asked for two hops among {MOST} chains, SmolLM2 gives the end of some chain a higher probability than every "
+        "chain's middle in most texts.",
     )
 
 
 def alone(language: DataFrame) -> Claim:
-    """Whether a chain without distractors is followed."""
+    """Judge whether the model names the end of a chain without distractors."""
     rows = at(language, 2, 1)
     return mostly_an_end(
         rows,
         "a_chain_alone_is_followed",
-        "Asked for two hops of the only chain, SmolLM2 finds the chain's end likelier than its middle in most texts.",
+        "Asked for two hops of the only chain, SmolLM2 gives the chain's end a higher probability than its middle in "
+        "most texts.",
     )
 
 
@@ -128,10 +129,10 @@ def at(part: DataFrame, hops: int, chains: int) -> DataFrame:
 
 
 def share(rows: DataFrame, of: str) -> float:
-    """The share of the texts."""
+    """The share of texts in a column of counts."""
     return float(rows[of].sum() / rows.asked.sum())
 
 
 def interval(rows: DataFrame, of: str) -> tuple[float, float]:
-    """The 95 % interval of the share (Wilson)."""
+    """The 95 % interval (Wilson) of the share of texts in a column."""
     return wilson(float(rows[of].sum()), int(rows.asked.sum()))

@@ -35,7 +35,7 @@ def figure(table: DataFrame) -> Figure:
 
 
 def by_chains(ax: Axes, part: DataFrame, hops: int, name: str, number: int) -> None:
-    """Shares with their intervals, side by side."""
+    """Draw shares with their intervals by number of chains; several series are shifted side by side."""
     for n in CHAINS:
         rows = at(part, hops, n)
         if len(rows):
@@ -46,7 +46,7 @@ def by_chains(ax: Axes, part: DataFrame, hops: int, name: str, number: int) -> N
 
 
 def by_template(ax: Axes, part: DataFrame, number: int, name: str) -> None:
-    """The same by template."""
+    """Draw shares with their intervals by template."""
     for place, template in enumerate(TEMPLATES):
         rows = part[part.template == template]
         if len(rows):

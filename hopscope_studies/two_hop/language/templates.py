@@ -21,8 +21,8 @@ class Template:
     """The wordings of a template, with a, b and c for the symbols of a chain.
 
     Attributes:
-        first: the fact from a to b.
-        second: the fact from b to c.
+        first: the wording of the fact from a to b.
+        second: the wording of the fact from b to c.
         two: the beginning of a sentence from a that ends in c.
         one: the same from b.
     """
@@ -87,7 +87,7 @@ class Asked:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Every chain's end, the right one first, then every chain's middle."""
+        """The answers on offer: every chain's end, the right one first, then every chain's middle."""
         return (*(c for _, _, c in self.chains), *(b for _, b, _ in self.chains))
 
     def text(self, hops: int) -> str:

@@ -1,4 +1,4 @@
-"""An invented report for tests of plumbing: a model that does one hop and guesses on two."""
+"""An invented report for quick tests: a model that does one hop and guesses on two."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hopscope_studies.two_hop.language.templates import CHAINS, TEMPLATES
 
 
 def made_up() -> list[dict[str, Any]]:
-    """Its rows."""
+    """The rows of the invented report."""
     cells = [(template, n, hops) for template in TEMPLATES for n in CHAINS for hops in (1, 2)]
     return [
         {"template": t, "chains": n, "hops": hops, "asked": 4, "right": 4 if hops == 1 else 4 / n, "ends": 3, "own": 1}

@@ -1,4 +1,4 @@
-"""Two hops: the middle by its definition, measurements on known answers, and both sides of claims."""
+"""Tests of the task of two hops by its definition, measurements on known answers, and claims on hand-made tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_middle_is_what_follows_the_query_and_the_end_what_follows_that(offi
 
 
 def test_only_what_is_asked_differs():
-    """Sequences and ends are the same, and so is the identity of a task that asks for the end alone."""
+    """With or without the middle, the sequences and the ends are the same; the settings' identity differs."""
     alone, both = TwoHop(), TwoHop(every_hop=True)
     one, other = alone.sample(100, 0), both.sample(100, 0)
     assert torch.equal(one.inputs, other.inputs) and torch.equal(one.targets[..., 0], other.targets[..., 1])
@@ -44,7 +44,7 @@ def test_only_what_is_asked_differs():
 
 
 def test_masses_of_answers_that_are_known():
-    """A model that is certain of the end, one that guesses among ends, one that names middles, and an untrained one."""
+    """Known masses: models certain of the end, guessing among ends, naming middles, and a uniform one."""
     task = TwoHop()
     batch = task.sample(200, 0)
     draw, sure = batch.draw, torch.nn.functional.one_hot(batch.targets[:, 0, 0], task.d_vocab).float()
@@ -96,7 +96,7 @@ BAD |= {"end alone": "learns", "no prior": "learns", "two layers": "learns"}
 
 
 def made(courses: dict[str, str], first: str, right: float, start: float = 3.4) -> pandas.DataFrame:
-    """Two seeds of every condition, rows at steps 0, 100, 300 and 400."""
+    """Rows of two seeds of every condition, at steps 0, 100, 300 and 400."""
     rows = []
     for condition, course in courses.items():
         for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""Two hops in words: texts against the oracle, and measurements of backends with known answers."""
+"""Tests of two hops in words: texts against the oracle, and measurements of backends with known answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hopscope_studies.two_hop.tests.made_up import made_up
 
 
 class Known:
-    """A backend that scores answers by a rule of the text, not by a network."""
+    """A backend that scores answers by a rule on the text, not by a network."""
 
     def __init__(self, rule):
         self.rule = rule
@@ -26,7 +26,7 @@ class Known:
 
 
 def solver(text: str, name: str) -> float:
-    """Follows the facts from the last name of the text, for as many steps as the stem asks."""
+    """1 for the name reached from the question's name by one or two facts, as many as the question asks, else 0."""
     *facts, stem = text.split(". ")
     pairs = [[word.strip(".") for word in fact.split() if word.strip(".") in names(text)] for fact in facts]
     step = dict(pairs)
@@ -35,7 +35,7 @@ def solver(text: str, name: str) -> float:
 
 
 def names(text: str) -> set[str]:
-    """Invented names are the only capitalised words of five letters that are not part of a template."""
+    """The invented names, which are all capitalised words but the templates' own."""
     usual = {"Every", "Therefore", "The"}
     return {word for word in text.replace(".", " ").replace(",", " ").split() if word.istitle()} - usual
 
@@ -60,7 +60,7 @@ def test_texts_say_what_the_oracle_knows(template, n_chains):
 
 
 def test_every_interleaving_is_as_likely():
-    """Of two chains there are six."""
+    """Two chains have six interleavings."""
     orders = Counter()
     for index in range(1200):
         text = asked("kinds", 2, 0, index)
@@ -84,7 +84,7 @@ def test_who_says_what_stands_last_is_right_by_chance_and_who_stops_early_says_t
 
 
 def after_query(text: str) -> str:
-    """The fact that begins with the name that the stem asks about, without that name."""
+    """The fact that begins with the name that the question asks about, without that name."""
     *facts, stem = text.split(". ")
     start = next(word.strip(",.") for word in reversed(stem.split()) if word.strip(",.") in names(text))
     fact = next(fact for fact in facts if start in fact and fact.index(start) < 20)

@@ -1,4 +1,4 @@
-"""`hopscope board [RUN…]`: models ranked by the hops they learnt and what those cost, your own runs among them."""
+"""`hopscope board [RUN…]`: rank models by the hops that they learnt and the resources these took."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(
     add: str | None,
     as_json: bool,
 ) -> None:
-    """Rank trained models by the hops that they have learnt, then by what those cost.
+    """Rank trained models by the hops that they have learnt, then by the resources that these took.
 
     Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop is learnt
     where its loss is below 0.1 on fresh sequences. --by chooses the category; with --no-curriculum or --no-prior it is
@@ -67,7 +67,7 @@ def command(
 
 
 def as_table(ranked: list[dict[str, Any]]) -> Any:
-    """A line per row; the first of its hops is marked."""
+    """The rows as a table; the first row of each number of hops is marked."""
     from rich.table import Table
 
     shown = Table(box=None, pad_edge=False)

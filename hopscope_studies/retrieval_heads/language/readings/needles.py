@@ -18,7 +18,7 @@ from hopscope_studies.retrieval_heads.language.words import lines
 
 
 class Needles(Reading):
-    """Scores of heads on needles in hay, which have their own questions."""
+    """Scores of heads on needles in hay; it asks its own questions instead of a formulation's."""
 
     file, settings = "retrieval.json", RetrievalStudy
 
