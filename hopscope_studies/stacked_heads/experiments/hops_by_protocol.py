@@ -12,7 +12,7 @@ do two hops at all; no protocol brings it above guessing at three hops or more; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Unpack
 
 from matplotlib.axes import Axes
@@ -34,7 +34,6 @@ from hopscope_studies.stacked_heads.experiments.fig2 import FORMULATIONS, Asked,
 SECONDS = {"quick": 3, "cpu": 640, "long": 1600, "paper": 40000}
 CELL_SECONDS = 150
 
-MODELS = {"quick": ("known:oracle", "known:last_line"), "paper": ("smollm2", "gemma3-270m")}
 DEPTHS = {"quick": (1, 3), "paper": tuple(range(1, 9))}
 COUNT = {"quick": 4, "cpu": 16, "long": 40, "paper": 120}  # questions
 
@@ -44,14 +43,19 @@ THOUGHT_OVER = ("equations", "kingdoms")
 
 
 def runs(scale: str) -> Iterator[Asked]:
+    """What SmolLM2 is asked."""
+    yield from asked(("known:oracle", "known:last_line") if scale == "quick" else ("smollm2",), scale, COUNT[scale])
+
+
+def asked(models: Iterable[str], scale: str, count: int) -> Iterator[Asked]:
     """Every formulation with every number of hops that it has wordings for, by every protocol."""
-    for model in MODELS.get(scale, ("smollm2",)):
+    for model in models:
         for formulation in FORMULATIONS:
             for hops in worded(formulation, DEPTHS.get(scale, (1, 2, 3, 5, 8))):
                 for protocol in DIRECT:
-                    yield Asked(model, formulation, hops, protocol=protocol, count=COUNT[scale])
+                    yield Asked(model, formulation, hops, protocol=protocol, count=count)
                 if scale in ("quick", "paper") and formulation in THOUGHT_OVER and model not in BASE:
-                    yield Asked(model, formulation, hops, "chat", "chain_of_thought", COUNT[scale], max_tokens=256)
+                    yield Asked(model, formulation, hops, "chat", "chain_of_thought", count, max_tokens=256)
 
 
 def worded(formulation: str, depths: tuple[int, ...]) -> tuple[int, ...]:
@@ -113,6 +117,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             f"Without a chain of thought, no protocol lets {model} answer three hops or more better than by guessing."
         )
         yield guessing(direct[direct.hops >= 3], rows, f"three_hops_at_chance_{model}", said, at_most=0)
+        if model in BASE:
+            continue
         said = f"After a chain of thought {model} answers two hops or more better than by guessing."
         yield guessing(thought[thought.hops >= 2], rows, f"thoughts_help_{model}", said, above=0)
 
