@@ -25,6 +25,7 @@ from hopscope_studies.stacked_heads import recipe, sentences
 ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "hopscope_studies"
 PICTURES = ("*/results/*/*.svg", "*/images/*")
+OF_STUDY = re.compile(r"\[([^\]]+)\]\(\.\./hopscope_studies/(\w+)/README\.md(#[^)]*|)\)")
 EVERY = re.compile(r"<!-- every ([a-z.]+) -->")
 FRAMED = "claims-report.html"  # the page of all claims
 #: Where studies stand in the navigation; one that is named nowhere stands under "Others".
@@ -112,10 +113,17 @@ def linked(text: str, study: str) -> str:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """`<!-- every tasks -->` on a page becomes the reference of all tasks there are; so for any folder of variants.
 
-    Studies are beside docs/, and below it in the site.
+    Studies are beside docs/, and below it in the site. A link to a study that was removed is its words.
     """
+    page_of = lambda found: f"[{found[1]}]({found[2]}.md{found[3]})" if has(found[2]) else found[1]  # noqa: E731
+    markdown = OF_STUDY.sub(page_of, markdown)
     markdown = markdown.replace("](../hopscope_studies/", "](hopscope_studies/")
     return EVERY.sub(lambda found: reference(found[1]), markdown)
+
+
+def has(study: str) -> bool:
+    """Whether there is a study of this name."""
+    return (STUDIES / study / "README.md").is_file()
 
 
 def reference(folder: str) -> str:

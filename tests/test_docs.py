@@ -70,6 +70,13 @@ def test_every_study_stands_in_the_navigation_once():
     assert sorted(pages) == sorted(f"{readme.parent.name}.md" for readme in ROOT.glob("hopscope_studies/*/README.md"))
 
 
+def test_a_link_to_a_removed_study_is_its_words():
+    from study_pages import on_page_markdown
+
+    said = "[here](../hopscope_studies/plateau/README.md#claims) and [there](../hopscope_studies/removed/README.md)"
+    assert on_page_markdown(said, None, None, None) == "[here](plateau.md#claims) and there"
+
+
 def test_every_page_stands_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text()
     made = {f"{notebook.stem}_notebook.md" for notebook in DOCS.glob("*.ipynb")}
