@@ -26,7 +26,7 @@ from hopscope.circuits.completeness import claim_without_proof, try_every_set
 from hopscope.circuits.exam import AVERAGES, HAIR, LARGE, MOST, Discovery as Discovery, Exam, Rows, Units, Watch, names
 from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
-from hopscope.circuits.sufficiency import LAST, SURER, Sufficiency, smallest_first
+from hopscope.circuits.sufficiency import SURER, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, paths_of, row_of
 from hopscope.circuits.use import sleeps, use_of
 from hopscope.core.settings import BadInput
@@ -181,11 +181,11 @@ def of_many_rows(exam: Exam, suffices: Sufficiency) -> list[Units]:
         if loss < lost + HAIR / 2 * abs(exam.threshold):
             live, lost = live - {row}, loss
     sets = [exam.named(live, PURE)]
-    suffices.last //= 2
+    most, suffices.last = suffices.last, suffices.last // 2
     for unit in sorted(sets[0], key=last_first):
         if suffices(fewer := sets[-1] - {unit}):
             sets.append(fewer)
-    suffices.last, suffices.sure = LAST, SURER
+    suffices.last, suffices.sure = most, SURER
     return [*itertools.islice(filter(suffices, reversed(sets)), 1)]
 
 

@@ -221,6 +221,16 @@ def test_where_each_of_many_rows_helps_a_little_none_is_missed(monkeypatch):
     assert len(readers) == made.v - 1 and FIRST in {*paths_of(circuit.units)}  # what no reader writes is the twelfth
 
 
+def test_after_a_report_rejected_a_set_many_rows_are_tested_on_as_many_sequences():
+    exam = Exam(copiers(20.0).model.eval(), TASK, SMALL, lambda _: None)
+    exam.choose_nulls()
+    suffices = Sufficiency(exam)
+    suffices.reject([])
+    most = suffices.last
+    found = discovery.of_many_rows(exam, suffices)
+    assert [set(paths_of(units)) for units in found] == [{FIRST, SECOND}] and suffices.last == most
+
+
 def test_where_heads_look_at_what_no_role_names_it_is_said():
     """The query reads the answer one position behind it, which holds no role."""
     made = adversary(14, "hub", 0)
