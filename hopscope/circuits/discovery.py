@@ -211,11 +211,10 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
     every = paths_of({unit for units in circuits for unit in units})
     use = use_of(exam.selection, every, exam.settings.null)
     asleep = {path for path in every if sleeps(exam.selection.strength(path), use[path].moves)}
-    dormant = {units for units in circuits if units & asleep}
     losses = exam.selection.losses(map(exam.kept, circuits))
     hairs = [loss.mean // (HAIR * abs(exam.threshold) + 1e-9) for loss in losses]
     least = dict(zip(circuits, hairs, strict=True))
-    order = lambda units: (units in dormant, len(units), not math.isfinite(least[units]), least[units])  # noqa: E731
+    order = lambda units: (bool(units & asleep), len(units), not math.isfinite(least[units]), least[units])  # noqa: E731
     return sorted(circuits, key=order)
 
 

@@ -38,12 +38,13 @@ LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses
 HAIR = 0.02  # of the threshold, by which losses are told apart (ours)
 ASLEEP = 0.01  # share of its row's attention from which a path is tried, and the least that it has by hand (ours)
 TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
+ROUNDS = 6  # most rounds of a trial, each of which doubles the number of its sequences (ours)
 
 
-def drawn_for(trial: int) -> tuple[str, str]:
-    """For what a trial's sequences are drawn, and further ones beside them."""
+def drawn_for(trial: int) -> list[str]:
+    """The purposes of a trial's sequences, round by round."""
     name = "report" if trial == 1 else f"report {trial}"
-    return name, f"{name}, more"
+    return [name, *(f"{name}, round {i}" for i in range(2, ROUNDS + 1))]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hopscope.runs.run import Run
 
 #: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
 #: for again.
-VERSION = 19
+VERSION = 20
 
 
 def circuit_of(

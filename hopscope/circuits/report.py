@@ -26,7 +26,7 @@ from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import Row, paths_of, row_of, rows_of
 from hopscope.circuits.use import ASLEEP, left_intact, use_of
-from hopscope.circuits.verdict import MORE, TESTS, Trial, judge, on_trial
+from hopscope.circuits.verdict import TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
 FEW = 64  # of the report's sequences, which suffice for single paths that are far from their threshold (ours)
@@ -40,6 +40,7 @@ class Report:
 
     def __init__(self, exam: Exam, suffices: Sufficiency):
         self.exam, self.suffices = exam, suffices
+        self.drawn = [exam.report.prepared()]  # by round
         self.blames_paths = False  # the model has solved its task and the set fails: another set may pass
 
     def refused(self, units: Units, why: str) -> Circuit:
@@ -129,11 +130,14 @@ class Report:
         return on_trial(exam.task, changes, (on.accounts for on in self.rounds()), exam.settings.strict)
 
     def rounds(self) -> Iterator[Evaluator]:
-        """The report's sequences; then further ones, which each time double their total number."""
-        yield self.exam.report.prepared()
-        others = self.exam.evaluator(drawn_for(self.exam.trial)[1], MORE * self.exam.settings.report)
-        one = max(1, len(others.batch) // MORE)
-        yield from (others.part(slice(*ends)) for ends in ((0, one), (one, 3 * one), (3 * one, None)))
+        """The report's sequences; then further ones, as far as there are any, that double their number each time.
+
+        They are drawn when they are first needed, and are the same for every circuit that is reported on.
+        """
+        for i, purpose in enumerate(drawn_for(self.exam.trial)):
+            if i == len(self.drawn) and self.exam.task.has_further(1):
+                self.drawn.append(self.exam.evaluator(purpose, 2 ** (i - 1) * self.exam.settings.report))
+            yield from self.drawn[i : i + 1]
 
     def missed(self, units: Units, trial: Trial) -> list[str]:
         """At most `LISTED` rows whose mean ablation makes a circuit fail that passes every other test.

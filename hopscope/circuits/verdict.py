@@ -22,7 +22,6 @@ from hopscope.tasks.base import Task
 Verdict = Literal["circuit", "partial", "none"]
 C = TypeVar("C")
 STRICT = 0.01  # share of the gap between model and null that a circuit may lose under `strict` (ours)
-MORE = 7  # where an interval contains its threshold, up to so many times as many further sequences are drawn
 TESTS = {
     "circuit": "with every pattern set by hand",
     "live": "with its attention as computed and all else null",

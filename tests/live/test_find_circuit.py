@@ -19,7 +19,7 @@ import hopscope
 from hopscope.circuits import discovery
 from hopscope.circuits.circuit import UNCLAIMED
 from hopscope.circuits.discovery import Discovery, discover
-from hopscope.circuits.exam import Exam
+from hopscope.circuits.exam import TRIALS, Exam, drawn_for
 from hopscope.circuits.report import Report
 from hopscope.circuits.sufficiency import LAST, Sufficiency
 from hopscope.core.seeds import generator
@@ -178,14 +178,15 @@ def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows, by
 
 
 REPORTS = {
-    generator(0, f"circuit report{trial}{more}").initial_seed()
-    for trial, more in itertools.product(("", " 2", " 3"), ("", ", more"))
+    generator(0, f"circuit {purpose}").initial_seed()
+    for trial in range(1, TRIALS + 1)
+    for purpose in drawn_for(trial)
 }
 
 
-@pytest.mark.parametrize(("n", "trials", "rows_told"), [(256, 1, 128), (1536, 2, 768), (4096, 3, 1536)])
+@pytest.mark.parametrize(("n", "trials", "rows_told"), [(256, 1, 128), (512, 2, 256), (1536, 3, 384)])
 def test_another_trial_is_held_on_rows_that_are_left_or_not_at_all(n, trials, rows_told, monkeypatch):
-    """A set that only luck let through fails on 512 rows at a time, or on what is left of the half for reports."""
+    """A set that only luck let through fails after two rounds of 64 rows, and a trial takes no more rows than that."""
     half = frozenset([Path(1, 0, "query", "answer")])
     monkeypatch.setattr(discovery, "try_every_set", lambda *_: ([half], UNCLAIMED))
     found = find(drawn(n), roles=pairs)
@@ -531,15 +532,27 @@ def test_rows_are_dealt_once():
     device = torch.device("cpu")
     deck = Deck(400, Discovery(discovery=50, selection=100, report=100), device)
     seed = lambda purpose: generator(0, f"circuit {purpose}").initial_seed()  # noqa: E731
-    wanted = {"discovery": 50, "selection": 100, "report": 100, "joint 0": 8, "joint 1": 500, "report, more": 700}
+    wanted = {"discovery": 50, "selection": 100, "report": 100, "joint 0": 8, "joint 1": 500, "report, round 2": 700}
     dealt = {purpose: deck.deal(n, seed(purpose)).tolist() for purpose, n in wanted.items()}
     assert [len(rows) for rows in dealt.values()] == [50, 100, 100, 8, 192, 100]
-    joint, told = dealt["joint 0"] + dealt["joint 1"], dealt["report"] + dealt["report, more"]
+    joint, told = dealt["joint 0"] + dealt["joint 1"], dealt["report"] + dealt["report, round 2"]
     assert len(joint) == len(set(joint)) and set(joint) > {*dealt["discovery"], *dealt["selection"]}
     assert sorted(joint + told) == list(range(400))
     assert deck.deal(100, seed("report")).tolist() == dealt["report"]
     again = deck.deal(30, seed("joint 2")).tolist()
-    assert len(again) == 30 and not set(again) & {*dealt["report"], *dealt["report, more"]}
+    assert len(again) == 30 and not set(again) & {*dealt["report"], *dealt["report, round 2"]}
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(256, [64, 64]), (600, [64, 64, 128, 44]), (8192, [64, 64, 128, 256, 512, 1024])])
+def test_the_rounds_of_a_report_double_until_the_rows_end(n, sizes):
+    """They are the same rows for every circuit that is reported on, and none is dealt twice."""
+    used = find(drawn(n), roles=pairs).task
+    exam = Exam(induction_by_hand(), Given(used.data, used.answer[None], SMALL), SMALL, lambda _: None)
+    report = Report(exam, Sufficiency(exam))
+    rounds = [evaluator.batch.draw["row"].tolist() for evaluator in report.rounds()]
+    assert [len(rows) for rows in rounds] == sizes
+    assert len({row for rows in rounds for row in rows}) == sum(sizes)
+    assert rounds == [evaluator.batch.draw["row"].tolist() for evaluator in report.rounds()]
 
 
 @pytest.mark.parametrize("n", [256, 1000])

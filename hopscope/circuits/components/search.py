@@ -22,7 +22,7 @@ from hopscope.circuits.components.graph import Edge, Wiring, ends
 from hopscope.circuits.components.patching import ACTIVATION_NULLS, Patching
 from hopscope.circuits.losses import Account, Loss, Share, pooled
 from hopscope.circuits.search import minimal, shortest
-from hopscope.circuits.verdict import MORE, Demands, Trial, on_trial, short, unsolved
+from hopscope.circuits.verdict import Demands, Trial, on_trial, short, unsolved
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
@@ -32,6 +32,7 @@ CHUNK = 64  # sequences of the report that are run together
 SELECTION = 256  # to check what the search found on
 TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn
 POINTS = 24  # sizes of a curve beside those of MIB
+MORE = 7  # times as many further sequences are reported on where an interval contains its threshold (ours)
 SIGNS: dict[str, Callable[[float], float]] = {"": abs, SIGNED: float}  # what units are ranked by
 Watch = Callable[[str], None]
 Units = frozenset[str]
