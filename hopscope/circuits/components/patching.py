@@ -176,8 +176,7 @@ class Patching(Lab[Collection[Edge]]):
     @torch.no_grad()
     def outputs(self, kept: Sequence[Collection[Edge]]) -> Float[Tensor, "change batch query output"]:
         """The model's outputs for every given set of edges, with all other edges cut."""
-        mask = self.mask(kept)
-        tiles = mask.split(max(1, self.tile // len(self.batch)))
+        tiles = self.mask(kept).split(max(1, self.tile // len(self.batch)))
         return torch.cat([self.run(tile, min(map(self.first_layer, tile))) for tile in tiles])
 
     def first_layer(self, mask: Tensor) -> int:
