@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from pathlib import Path as Files
@@ -178,9 +177,7 @@ def test_reported_losses_are_those_of_rows_that_the_search_has_not_seen(rows, by
 
 
 REPORTS = {
-    generator(0, f"circuit {purpose}").initial_seed()
-    for trial in range(1, TRIALS + 1)
-    for purpose in drawn_for(trial)
+    generator(0, f"circuit {purpose}").initial_seed() for trial in range(1, TRIALS + 1) for purpose in drawn_for(trial)
 }
 
 
@@ -543,7 +540,9 @@ def test_rows_are_dealt_once():
     assert len(again) == 30 and not set(again) & {*dealt["report"], *dealt["report, round 2"]}
 
 
-@pytest.mark.parametrize(("n", "sizes"), [(256, [64, 64]), (600, [64, 64, 128, 44]), (8192, [64, 64, 128, 256, 512, 1024])])
+@pytest.mark.parametrize(
+    ("n", "sizes"), [(256, [64, 64]), (600, [64, 64, 128, 44]), (8192, [64, 64, 128, 256, 512, 1024])]
+)
 def test_the_rounds_of_a_report_double_until_the_rows_end(n, sizes):
     """They are the same rows for every circuit that is reported on, and none is dealt twice."""
     used = find(drawn(n), roles=pairs).task
