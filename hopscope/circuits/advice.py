@@ -1,8 +1,8 @@
 """Which roles to add or refine where no circuit is found: a path can only lead to positions that a role names.
 
-Everything is measured on the full model. For the rows that matter, it is the share of attention that falls on no path,
-and which positions get it, absolute or relative (a role that could be added). For their main paths, it is the share of
-sequences in which one path leads to several positions at once.
+Everything is measured on the full model. For the rows that matter, this is the share of attention that falls on no
+path, with the positions that get it, absolute or relative (a role that could be added). For the main paths of these
+rows, it is the share of sequences in which the path leads to several positions at once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hopscope.core.wording import listed
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import NOT_ASKED, TokenTask
 
-LISTED = 3  # most rows that are named
-NAMED = 0.99  # with a smaller share of targets at positions with a role, that is the advice (ours)
-UNNAMED = 0.5  # a row is named if a larger share of its attention is on no path (ours)
-SUGGESTED = 0.75  # least share of that attention at the positions for which a role is suggested (ours)
-LOOSE = 0.1  # a path is named if it leads to several positions in a larger share of sequences (ours)
+LISTED = 3  # most rows or paths in a piece of advice
+NAMED = 0.99  # if no more than this share of targets is at positions with a role, the advice is about targets (ours)
+UNNAMED = 0.5  # a row is listed if more than this share of its attention is on no path (ours)
+SUGGESTED = 0.75  # least share of that attention on some positions for the advice to suggest a role for them (ours)
+LOOSE = 0.1  # a path is listed if it leads to several positions in more than this share of sequences (ours)
 
 
 def advice(exam: Exam) -> str:

@@ -9,7 +9,7 @@ from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.theory.naming import schedules_of
 
-SHORTEST = 3  # hops; with fewer all algorithms are the same
+SHORTEST = 3  # least number of hops for a name; with fewer hops all algorithms are the same
 CALLED = {
     "linear": "one hop after the other",
     "doubling": "pointer doubling",
@@ -21,7 +21,7 @@ MERGED = {
     "both": "some by facts ahead of the query",
 }
 
-#: The rules of heads that feed an induction head's keys: they copy what stands before (Olsson et al., 2022).
+#: The rules of heads that feed an induction head's keys: they copy the token before (Olsson et al., 2022).
 PREVIOUS = ("previous position", "first of fact")
 
 
@@ -38,9 +38,9 @@ def algorithm_words(circuit: Circuit, task: Task) -> list[str]:
 
 
 def induction_heads(circuit: Circuit) -> frozenset[Path]:
-    """The paths of induction heads. They attend after their own symbol, and a previous-token head feeds their keys.
+    """The paths of induction heads: they attend after their own symbol, and a previous-token head feeds their keys.
 
-    Attending there is not enough: a head may look a fixed number of positions back, whatever stands there.
+    Attention after the same symbol is not enough, because a head that looks back by a fixed distance may have it, too.
     """
     rules = {found.path: found.hypothesis for found in circuit.paths}
     fed = {one.path for one in circuit.supplies if one.part == "key" and rules.get(one.source) in PREVIOUS}

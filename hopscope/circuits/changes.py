@@ -28,7 +28,7 @@ from hopscope.problem.paths import Path
 NULLS = ("uniform", "identity", "resample")
 
 Pattern = Float[Tensor, "batch head query key"]
-#: Of one head; only the rows of one role are looked at. Or a rule that makes it of given sequences.
+#: A pattern of one head, of which only the rows of one role are used; or a function that makes it for given sequences.
 RowPattern = Float[Tensor, "batch query key"] | Callable[[Ground], Float[Tensor, "batch query key"]]
 
 
@@ -222,5 +222,5 @@ class AsIs(Silenced):
 
 def separable(change: Change) -> bool:
     """Whether what a change does to a sequence is independent of the rest of the batch, so that parts can be run."""
-    given = getattr(change, "rows", None)  # for these sequences, in this order
+    given = getattr(change, "rows", None)  # patterns for all sequences, in their order
     return isinstance(change, Kept | Silenced | Hard) and change.null != "resample" and not given

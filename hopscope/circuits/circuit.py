@@ -118,7 +118,8 @@ class Circuit(Judged):
 
     Attributes:
         paths: of the chosen circuit.
-        rows: rows that it needs whole, if any: of positions without a role, or where no path has most of the attention.
+        rows: rows that it needs whole, if any: those of positions without a role, and those of which no path has enough
+            attention to stand for them (`hopscope.circuits.exam.MOST`).
         losses: on the report's sequences: `model`, the full model; `circuit`, every pattern by hand; `live`, the
             circuit as computed and all else null; `rows`, the same with its rows whole; `average`, the circuit as
             computed and all other heads mean-ablated, where the model allows it; `null`, every head null.
@@ -129,8 +130,9 @@ class Circuit(Judged):
         takeovers: for paths that the model can spare, the paths that take over.
         family: the family of the circuit, where there are too many to list.
         spared: paths without whose rows the full model's loss stays below the threshold.
-        spare: with the verdict `none`, the number of further paths that were tried, without which no loss is higher.
-        missed: rows outside it whose mean ablation makes it fail, if it is refused for that.
+        spare: with the verdict `none`, the number of paths that were tried and are not in `paths`, because no loss is
+            higher without them.
+        missed: rows outside it whose mean ablation makes it fail, if it fails only for that reason.
         intact: rows outside it that the null leaves unchanged, though the model needs them.
         minimality: of an accepted circuit, its level, tested on samples (`hopscope.circuits.completeness.minimality`).
         log: every hypothesis tried.

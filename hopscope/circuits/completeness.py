@@ -1,4 +1,7 @@
-"""Whether there are other circuits: proven, by trying every set of paths; searched, and how; or not claimed."""
+"""What is claimed about other circuits: that there are none (proven), that none were found (searched), or nothing.
+
+A proof tries every set of up to as many units as the smallest circuit has, if there are few enough of these sets.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from functools import cache, partial
 
 from hopscope.circuits.circuit import Completeness, Minimality
 from hopscope.circuits.exam import ASLEEP, LARGE, MOST, Exam, Rows, Units
-from hopscope.circuits.sequential import FEW as FIRST
+from hopscope.circuits.sequential import FIRST
 from hopscope.circuits.sufficiency import EXHAUSTIVE, REMOVALS, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, Unit, row_of
 
-FEW = 600  # sets of rows that are tried, whatever that takes (ours)
-SETS = 60_000  # sets of rows that a proof may try (ours)
-PATHS = 10_000  # sets of so many paths that it may try (ours)
-WORK = 2e10  # multiplications that it may take to see which sets of rows are not hopeless: about a second (ours)
-CLOSER = 10  # times as many are spent on those that are not
-OPEN = 8  # sets at the threshold, for which more sequences are drawn (ours)
-Pool = Sequence[Sequence[Unit]]  # by row
-Worth = Callable[[Rows], Pool]
+CHEAP = 600  # sets of rows that a proof tries in any model, however long it takes (ours)
+SETS = 60_000  # most sets of rows that it tries where sets share the layers in which they do not differ (ours)
+PATHS = 10_000  # most sets of paths that it tries at each size (ours)
+WORK = 2e10  # most multiplications for running all sets of rows on the first two sequences: about a second (ours)
+FURTHER = 10  # times WORK: what may be spent on the sets that these do not reject, before the proof is given up
+OPEN = 8  # most undecided sets for which more sequences are drawn (ours)
+Pool = Sequence[Sequence[Unit]]  # for each row of a set, the units that may stand for it
+Worth = Callable[[Rows], Pool]  # `worth_trying` in one exam
 SEARCHED = (
     "each row that a set clearly needs was forbidden in turn; then all subsets of each set that was found were tried, "
     f"or, of more than {EXHAUSTIVE} paths, all removals of up to {REMOVALS}"
@@ -29,12 +32,12 @@ SEARCHED = (
 
 
 def claim_without_proof(suffices: Sufficiency, circuits: Sequence[Units], ended: bool) -> Completeness:
-    """What is claimed of other circuits where not every set was tried.
+    """What is claimed about other circuits if not every set was tried.
 
     Args:
         suffices: the joint test.
-        circuits: that were found.
-        ended: whether the search came to its end.
+        circuits: the circuits that were found.
+        ended: whether the search ran to its end.
     """
     open_ = len(suffices.open_parts(circuits))
     near = (
@@ -47,15 +50,16 @@ def claim_without_proof(suffices: Sufficiency, circuits: Sequence[Units], ended:
 
 
 def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness, all_needed: bool = True) -> Minimality:
-    """Which of the field's four levels was tried, on samples (Hadad et al., 2026, arXiv 2602.16823).
+    """The level of minimality that was tested, on samples: one of four (Hadad et al., 2026, arXiv 2602.16823).
 
-    Of a large circuit no more than the least is claimed: not every removal of one unit was tried on the set itself.
+    For a circuit of more than `LARGE` units only the weakest, `quasi`, is claimed, because not every removal of one
+    unit was tried on the set itself.
 
     Args:
         suffices: the joint test.
-        circuit: that was accepted.
-        claim: what is claimed of others.
-        all_needed: whether on the report's sequences, too, it fails without any one path.
+        circuit: the accepted circuit.
+        claim: the claim about other circuits.
+        all_needed: whether it fails without any one of its paths on the report's sequences, too.
     """
     open_ = suffices.open_parts([circuit])
     if not all_needed or len(circuit) > LARGE or any(len(part) == len(circuit) - 1 for part in open_):
@@ -66,31 +70,33 @@ def minimality(suffices: Sufficiency, circuit: Units, claim: Completeness, all_n
 
 
 def try_every_set(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> tuple[list[Units], Completeness | None]:
-    """All circuits of as few units as the smallest that was found, and the claim, if there are few enough sets to try.
+    """An attempt at a proof: every set of up to as many units as the smallest circuit is tried.
 
-    Else those that were found, with any that were met on the way, and no claim. Nothing is proven where a set is so
-    near the threshold that its sequences do not decide.
+    The live test with whole rows depends only on which rows are kept. So every set of rows of up to this size is put to
+    this test first. In the sets of rows that pass, every set of units with at least one unit of each row is put to all
+    tests.
 
-    Live losses depend on rows alone, so every set of rows is tried live, and by hand all sets of paths in those that
-    pass, one of each row or more.
+    Returns:
+        The circuits that were found before, with those that the attempt finds. Then the claim: None if there are too
+        many sets to try; `searched` in place of `proven` if a set is too near the threshold to be decided.
     """
     size, rows = min(map(len, found)), [row for row in exam.data.ground.rows if row not in exam.left_out]
     worth: Worth = cache(partial(worth_trying, exam))
-    if not few(exam, rows, size) or any(many_ways(worth, units) for units in found if len(units) == size):
+    if not affordable(exam, rows, size) or any(many_ways(worth, units) for units in found if len(units) == size):
         return list(found), None
     exam.watch(f"trying every set of up to {size} rows")
-    most = suffices.sequences + FIRST * number_of_sets(rows, size) + CLOSER * WORK / per_sequence(exam)
+    most = suffices.sequences + FIRST * number_of_sets(rows, size) + FURTHER * WORK / per_sequence(exam)
     decided = False
-    while not decided:
+    while not decided:  # again from the start after more sequences were drawn; sets that were decided are not run again
         size = min(map(len, found))
         passing: list[Units] = []
         pools: list[Pool] = []
         for n in range(size + 1):
             groups = map(frozenset, itertools.combinations(rows, n))
-            new = [group for group in groups if not covered(worth, group, passing)]
+            new = [group for group in groups if not covered(worth, group, passing)]  # others hold no minimal circuit
             pools += map(worth, itertools.compress(new, suffices.passes("rows", new)))
             if sum(number_of(pool, n) for pool in pools) > PATHS or suffices.sequences > most:
-                return smallest_first(exam, [*passing, *found]), None
+                return smallest_first(exam, [*passing, *found]), None  # it takes too long: no claim
             passing += suffices.new_among((units for pool in pools for units in of_each(pool, n)), passing)
         found = smallest_first(exam, [*passing, *found])
         open_ = [one for one in suffices.undecided if len(one) <= size and not any(known <= one for known in passing)]
@@ -105,45 +111,46 @@ def try_every_set(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> 
     return list(found), claim
 
 
-def few(exam: Exam, rows: Sequence[Row], size: int) -> bool:
-    """Whether every set of up to so many rows can be tried in about a second."""
+def affordable(exam: Exam, rows: Sequence[Row], size: int) -> bool:
+    """Whether there are few enough sets of up to `size` rows for a proof to try all of them."""
     shares_layers = bool(exam.model.starts_at_layers) and exam.settings.null != "resample"
     number = number_of_sets(rows, size)
-    return number <= FEW or (shares_layers and number <= SETS and work(exam, rows, size) <= WORK)
+    return number <= CHEAP or (shares_layers and number <= SETS and work(exam, rows, size) <= WORK)
 
 
 def number_of_sets(rows: Sequence[Row], size: int) -> int:
-    """How many sets of up to so many rows there are."""
+    """The number of sets of up to `size` rows."""
     return sum(math.comb(len(rows), n) for n in range(size + 1))
 
 
 def work(exam: Exam, rows: Sequence[Row], size: int) -> float:
-    """Multiplications, about, by which every set is tried on the first sequences.
+    """The approximate number of multiplications for running every set of up to `size` rows on the first sequences.
 
-    Sets that keep the same rows of the layers below share these: each weight of a layer is used once for every position
-    and every set that is apart there (`hopscope.interventions.branches`).
+    A layer is run once for all sets that keep the same rows up to and including it (`hopscope.interventions.branches`).
+    Each run uses each weight of the layer once for every position.
     """
     layers, number = exam.data.layers, Counter(row.layer for row in rows)
     below = itertools.accumulate(number[layer] for layer in layers)
-    apart = sum(math.comb(n, k) for n in below for k in range(size + 1))
-    return apart * per_sequence(exam) / len(layers) * FIRST
+    runs = sum(math.comb(n, k) for n in below for k in range(size + 1))
+    return runs * per_sequence(exam) / len(layers) * FIRST
 
 
 def per_sequence(exam: Exam) -> float:
-    """Multiplications of a whole pass over one sequence, about."""
+    """The approximate number of multiplications of a whole pass over one sequence."""
     weights = sum(weight.numel() for weight in exam.model.parameters())
     return max(1, weights) * exam.data.batch.inputs.shape[1]
 
 
 def many_ways(worth: Worth, units: Units) -> bool:
-    """Whether the rows of a circuit alone have too many sets of paths: its heads divide their attention."""
+    """Whether a circuit's own rows have too many sets of paths to try, because its heads divide their attention."""
     return number_of(worth(frozenset(map(row_of, units))), len(units)) > PATHS
 
 
 def worth_trying(exam: Exam, rows: Rows) -> Pool:
-    """Of each row the paths that get some attention, in the model as it is or with all other rows null, or the row.
+    """For each of some rows, the units that a proof tries in its place.
 
-    The row, too, where none of its paths gets the most of its attention.
+    These are its paths with at least `ASLEEP` of its attention, in the full model or with all other rows null. If none
+    of them has `MOST` of it, the whole row is one of the units, too.
     """
     patterns = exam.selection.patterns_under(exam.rows(rows))
     pools: list[list[Unit]] = []
@@ -158,7 +165,7 @@ def worth_trying(exam: Exam, rows: Rows) -> Pool:
 
 
 def covered(worth: Worth, rows: Rows, known: Iterable[Units]) -> bool:
-    """Whether every set of paths that is worth trying in some rows, one of each or more, holds a known circuit."""
+    """Whether a set of rows need not be tried: every choice of units with at least one per row has a known circuit."""
     inside = [units for units in known if rows.issuperset(map(row_of, units))]
     if not inside:
         return False
@@ -167,7 +174,7 @@ def covered(worth: Worth, rows: Rows, known: Iterable[Units]) -> bool:
 
 
 def number_of(pool: Pool, size: int) -> int:
-    """How many sets of so many units have at least one of each part."""
+    """The number of sets of `size` units with at least one unit of each row."""
     if not pool:
         return int(size == 0)
     first, *rest = pool
@@ -176,7 +183,7 @@ def number_of(pool: Pool, size: int) -> int:
 
 
 def of_each(pool: Pool, size: int) -> Iterator[Units]:
-    """All sets of so many units with at least one of each part."""
+    """All sets of `size` units with at least one unit of each row."""
     if not pool:
         yield from [frozenset[Unit]()] if size == 0 else []
         return

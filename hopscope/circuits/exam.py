@@ -1,4 +1,7 @@
-"""An exam: one model, one task, the sequences to search and to judge on, and what is known so far."""
+"""An exam: one model, one task, the sequences to search and to judge on, and what the search knows so far.
+
+The exam tests sets of rows and turns units into changes of attention. `sufficiency` has the stricter test of circuits.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +31,28 @@ Rows = frozenset[Row]
 Units = frozenset[Unit]
 Watch = Callable[[str], None]
 
-STAGES = (4, 16, 32)  # sequences in all, after which a search may decide on a set, before all are seen (ours)
-ACCEPTS = 16  # from so many on (ours)
-AVERAGES = "averages"  # the purpose of the sequences over which heads are averaged
-AVERAGED = 2  # times as many as are reported on: what few say on average still tells them apart (ours)
-WAKES = 0.1  # rise of attention by which a backup is told from what is always at work (ours)
-MOST = 0.4  # share of a row's attention that makes a path stand for it (ours)
-LARGE = 20  # units; of sets of more no substitutes, stricter sets or hypotheses are looked for: they are many (ours)
-HAIR = 0.02  # of the threshold, by which losses are told apart (ours)
-ASLEEP = 0.01  # share of its row's attention from which a path is tried, and the least that it has by hand (ours)
-TRIALS = 3  # most times that something is put on trial, each on its own sequences (ours)
-ROUNDS = 6  # most rounds of a trial, each of which doubles the number of its sequences (ours)
+STAGES = (4, 16, 32)  # numbers of discovery's sequences after which a set may be decided before all are used (ours)
+ACCEPTS = 16  # least number of them on which a set may be accepted before all are used (ours)
+AVERAGES = "averages"  # the purpose of the sequences over which heads' outputs are averaged
+AVERAGED = 2  # times the report's number of sequences; a mean over few still carries information about each (ours)
+WAKES = 0.1  # rise of attention, while others are silenced, above which a path is a backup and not always active (ours)
+MOST = 0.4  # least share of a row's attention for a path to stand for the row (ours)
+LARGE = 20  # units; for larger sets the search tries no substitutes, stricter bounds or hypotheses: too many (ours)
+HAIR = 0.02  # share of the threshold; losses that differ by less count as equal (ours)
+ASLEEP = 0.01  # least share of its row's attention for a path to be tried in a proof; its least weight by hand (ours)
+TRIALS = 3  # most trials, each with fresh sequences for its report (ours)
+ROUNDS = 6  # most rounds of a trial; each round but the first doubles the number of its sequences (ours)
 
 
 def drawn_for(trial: int) -> list[str]:
-    """The purposes of a trial's sequences, round by round."""
+    """The purposes for which a trial's sequences are drawn, round by round."""
     name = "report" if trial == 1 else f"report {trial}"
     return [name, *(f"{name}, round {i}" for i in range(2, ROUNDS + 1))]
 
 
 @dataclass(frozen=True)
 class Discovery(Settings):
-    """How a circuit is looked for."""
+    """Settings of the search for a circuit of paths."""
 
     null: str = setting("uniform", "what heads without a task attend to", choices=NULLS)
     discovery: int = setting(64, "sequences to search and to choose hypotheses on", low=8)
@@ -61,7 +64,7 @@ class Discovery(Settings):
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Of the three sets, in sequences."""
+        """The numbers of sequences of the three sets: discovery, selection and report."""
         return self.discovery, self.selection, self.report
 
 
@@ -69,23 +72,24 @@ class Exam:
     """Data sets, thresholds, the proof log, and how circuits are run.
 
     Attributes:
-        strengths: mean attention on every path, where it is at work: in the model as it is, or, for a head that acts
-            only when others are silenced, then.
+        strengths: mean attention on every path in the full model; for a head that is active only when others are
+            silenced, its attention then.
         effects: the loss with each row alone silenced.
-        whole, right: the model's loss, and share of right answers, on the sequences of discovery and selection.
+        whole, right: the model's loss and share of right answers on the sequences of discovery and selection together.
         threshold, accuracy: the loss that a circuit must be below, and the share of right answers that it must reach,
-            as far as these tell; the verdict asks for those of the report's sequences.
+            computed on the same sequences. The verdict computes both again on the report's sequences.
         own: the model's loss on discovery's sequences alone.
-        harder, fewer: how much more loss, and how many fewer right answers (a share), the model has on these.
-        bound: the loss that a set of rows must be below now,
-        least: the share of right answers that it must reach, and
-        accepts: number of sequences from which on it may be accepted.
-        known: what became of sets of rows, by the test, the set and the bound.
-        joint: the sequences of the joint test, by the stage that adds them, in steps, as far as they were drawn.
-        identity: rows whose null is to attend to oneself.
-        left_out: rows that the search leaves alone, always null.
-        most: circuits to look for.
-        trial: the number of the trial for which the report's sequences are.
+        harder, fewer: by how much the model's loss is higher, and its share of right answers lower, on discovery's
+            sequences alone than on both sets together; 0 if it is not.
+        bound: the loss that a set of rows must be below in the present round.
+        least: the share of right answers that a set of rows must reach in the present round.
+        accepts: the least number of sequences on which a set of rows may be accepted in the present round.
+        known: the outcomes for sets of rows, by test, set and bound.
+        joint: the sequences of the joint test that have been drawn: for each stage, those that it adds, in steps.
+        identity: rows whose null is that each position attends to itself.
+        left_out: rows that the search does not use; they are always null.
+        most: the most circuits to look for.
+        trial: the number of the present trial, from 1; each trial has its own sequences for the report.
     """
 
     def __init__(self, model: Model, task: Task, settings: Discovery, watch: Watch):
@@ -106,21 +110,22 @@ class Exam:
         self.set_thresholds()
 
     def evaluator(self, purpose: str, n: int) -> Evaluator:
+        """The model on n sequences; those of different purposes are drawn independently."""
         random = generator(self.settings.seed, f"circuit {purpose}", 0, self.model.device)
         return Evaluator(self.model, self.task.sample(n, random))
 
     @property
     def another_trial(self) -> bool:
-        """Whether there may be one, on sequences that nothing was chosen by or judged on."""
+        """Whether a further trial is allowed, and sequences are left on which nothing was chosen or judged."""
         return self.trial < TRIALS and self.task.has_further(2 * self.settings.report)
 
     def report_on_others(self) -> None:
-        """What is found from now on is reported on other sequences than those on which something failed."""
+        """Begin the next trial, with fresh sequences for its report."""
         self.trial += 1
         self.report = self.evaluator(drawn_for(self.trial)[0], self.settings.report)
 
     def set_thresholds(self) -> None:
-        """What is asked of circuits: their loss and accuracy, by the model's and those of the same with heads idle."""
+        """Compute the thresholds from the model's results and those with every head null, on the search's sequences."""
         changes: list[Change] = [AsIs(), self.kept(())]
         here, there = self.data.accounts(changes), self.selection.accounts(changes)
         model, null = map(pooled, here, there)
@@ -133,10 +138,14 @@ class Exam:
         self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
-        """Ask sets of rows for a share of the loss, and of the accuracy, that may be lost.
+        """Set the bounds for sets of rows.
 
-        They are tried on discovery's sequences alone; if these are harder for the model than the others, more may be
-        lost. Sets are then accepted on all sequences: what is seldom asked for is not among the first.
+        These sets are tested on discovery's sequences alone. If the model does worse on these than on both sets
+        together, the bounds are looser by the difference. If `share` is below 1, a set is accepted only on all of
+        discovery's sequences, because a case that occurs seldom may be missing in the first ones.
+
+        Args:
+            share: how far from the model's own loss to the threshold the loss may go, 0–1; likewise for accuracy.
         """
         self.bound = min(self.threshold, self.whole.mean + share * (self.threshold - self.whole.mean)) + self.harder
         self.least = self.right - share * (self.right - self.accuracy) - self.fewer if self.accuracy > 0 else 0.0
@@ -144,17 +153,23 @@ class Exam:
 
     @property
     def solved(self) -> bool:
-        """Whether the model, on the search's sequences, may be good enough for a circuit to be accepted."""
+        """Whether the model does well enough on the search's sequences that a circuit may be accepted."""
         return self.whole.mean < self.threshold and self.whole.low < self.task.model_threshold
 
     # How circuits are run ------------------------------------------------------------------------------------
 
     def test(self, change: Change, bound: float, least: float = 0.0) -> Outcome:
-        """Whether a change keeps discovery's loss under a bound, and so many answers right, on few where they tell."""
+        """Test a change on discovery's sequences against a loss and a least share of right answers.
+
+        Few sequences are used if they decide.
+        """
         return decide([change], self.stages, Asked(bound, least, self.accepts, sure_right=0.0))[0]
 
     def alone(self, units: Units) -> Outcome:
-        """What becomes of the search's loss when units stay as computed: all else null, then at its average."""
+        """The worse outcome of two tests of units as computed: all else null, and all other heads at their average.
+
+        The second test is left out if the first clearly fails, or if outputs of heads cannot be replaced.
+        """
         worst = Outcome(True, self.whole, True)
         for test in ("live", "average") if "average" in self.tests else ("live",):
             found = self.known.get((test, units, self.bound))
@@ -167,26 +182,27 @@ class Exam:
         return worst
 
     def works(self, units: Units) -> bool:
-        """Whether units alone, as computed, keep the search's loss under its bound."""
+        """Whether units as computed pass both tests of `alone`."""
         return self.alone(units).passed
 
     def needed_rows(self, rows: Rows) -> list[Row]:
-        """Of some rows those without which the others are clearly over the bound; none of many.
+        """The rows of a set without which the others clearly fail; none if the set has more than `LARGE` rows.
 
-        Only for these are substitutes looked for: many a row helps by next to nothing, and any few do for any others.
+        Substitutes are sought only for these rows. A set may need a few of the many rows that help by next to nothing,
+        and almost any others would then do as well.
         """
         return [row for row in rows if len(rows) <= LARGE and self.alone(rows - {row}).clearly_fails]
 
     @cached_property
     def stages(self) -> list[tuple[Evaluator, bool]]:
-        """Discovery's sequences, by the stage at which they are added."""
-        whole = len(self.data.batch)  # no part is of one sequence, which has no other to be resampled from
+        """The sequences of discovery that each stage adds, and whether they are the last."""
+        whole = len(self.data.batch)  # no part has a single sequence, since null `resample` needs another one
         ends = [0, *(end for end in STAGES if end + 1 < whole), whole]
         return [(self.data.part(slice(begin, end)), end == whole) for begin, end in itertools.pairwise(ends)]
 
     @cached_property
     def half(self) -> Evaluator:
-        """Half of discovery's sequences, which tell in what order sets are tried."""
+        """Half of discovery's sequences: enough to rank units, and to choose and check nulls."""
         return self.data.part(slice(0, max(1, len(self.data.batch) // 2)))
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
@@ -196,14 +212,14 @@ class Exam:
     def rows(self, units: Iterable[Unit]) -> Kept:
         """The rows of some units, whole and as computed; all other rows null.
 
-        A row that is cut down to one path is helped: a head that attends evenly to all chains does not know its own;
-        where only what falls on its own is kept, it seems to. Whole rows are not.
+        To keep only one path of a row can help the model. A head that attends evenly to all chains does not select its
+        own chain, but it appears to if only its attention to that chain is kept. Whole rows get no such help.
         """
         return self.kept(map(row_of, units))
 
     @cached_property
     def tests(self) -> dict[str, Callable[[Units], Change]]:
-        """All that is asked of a circuit, by the test's name; at average, where heads' outputs can be replaced."""
+        """The tests of a circuit, by name; `average` only if the outputs of the model's heads can be replaced."""
         found: dict[str, Callable[[Units], Change]] = {"rows": self.rows, "live": self.kept}
         found |= {"average": self.at_average} if has_averages(self.model) else {}
         return found | {"circuit": self.by_hand}
@@ -214,14 +230,15 @@ class Exam:
 
     @cached_property
     def means(self) -> list[Tensor]:
-        """What every head says on average, by layer: over sequences of the search, whatever is judged."""
+        """The mean output of every head, by layer. They are taken on the search's sequences for all tests."""
         return averages(self.evaluator(AVERAGES, AVERAGED * self.settings.report))
 
     def by_hand(self, units: Iterable[Unit], **rows: Any) -> Hard:
-        """All patterns by hand: a path's row is ideal; several of one row share it as they do in the model.
+        """All patterns by hand: the row of a path is ideal, all other rows are null.
 
-        A path that gets nothing there, such as a backup's, has some weight, too. Where only some of them have a target,
-        they share it as in sequences where just these have.
+        Several paths of one row share it in the proportions of the full model. Where only some of them have a target,
+        the proportions are those at positions where just these have one. A path that gets no attention in the full
+        model, such as that of a backup, has the least weight `ASLEEP`.
         """
         weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
         where: dict[frozenset[Path], Mapping[Path, float]] = {}
@@ -230,13 +247,16 @@ class Exam:
         return Hard(weights, self.settings.null, identity=self.identity, where=where, **rows)
 
     def silenced(self, units: Iterable[Unit]) -> Silenced:
-        """The model as it is, but for some units; whatever null is chosen for what is idle, this one is common."""
+        """The full model with some units null; rows in `identity` get the same null as all others here."""
         return Silenced(frozenset(units), self.settings.null)
 
     # What is known -------------------------------------------------------------------------------------------
 
     def by_effect(self) -> list[Row]:
-        """All rows but those left out, by what silencing each alone costs, most first; then the sharper first."""
+        """All rows except those left out, by the loss with each alone silenced, highest first.
+
+        Of rows with equal losses the sharper comes first. The losses are measured at the first call.
+        """
         if not self.effects:
             without = self.half.alone({row: self.silenced([row]) for row in self.data.ground.rows})
             for row, loss in without.items():
@@ -247,12 +267,14 @@ class Exam:
         return sorted(left, key=lambda row: (-self.effects[row], -self.sharpness(row), str(row)))
 
     def choose_nulls(self) -> None:
-        """Whether what is idle attends evenly or to itself, whichever harms less (appendix E).
+        """Choose the null of idle rows, uniform or identity, whichever harms less (appendix E), for all tests of sets.
 
-        Heads become idle one after the other and stay so while the model keeps its loss, those that cost least alone
-        first: what each harms depends on what else is idle. They attend to themselves if that is better by a hair;
-        where attending evenly costs nothing it is not asked. Of other heads rows do that harm alone by attending
-        evenly, and not by attending to themselves. All tests of sets have the nulls that are chosen here.
+        1. Heads are made idle one after the other, because the harm of a null depends on which other heads are idle.
+           The heads that cost least alone come first, and each stays idle if the loss stays below the bound. A head
+           gets `identity` if the loss is then lower by more than a hair (`HAIR`) than with `uniform`. If `uniform`
+           raises the loss by no more than a hair, `identity` is not tried.
+        2. A row of the remaining heads gets `identity` if the row alone takes the loss to the bound with `uniform`, and
+           does not with `identity`.
         """
         if self.settings.null != "uniform":
             return
@@ -277,28 +299,34 @@ class Exam:
             self.write("1 null", str(row), "unused: identity", None, "accepted")
 
     def by_strength(self, unit: Unit) -> tuple[float, str]:
-        """A key that puts what gets most attention first."""
+        """A sort key that puts the paths with the most attention first, and whole rows last."""
         return -self.strengths.get(unit, 0.0) if isinstance(unit, Path) else 0.0, str(unit)
 
     def named(self, rows: Iterable[Row], least: float = 0.0) -> Units:
-        """Each row by its strongest path; as it is, where it has no path with so much of its attention."""
+        """The strongest path of each row; a row without a path of at least `least` of its attention stays whole."""
         strongest = {row: min(self.data.ground.paths_in(row), key=self.by_strength, default=row) for row in rows}
         return frozenset(path if -self.by_strength(path)[0] >= least else row for row, path in strongest.items())
 
     def widened(self, units: Units) -> Units:
-        """With all paths of the same rows that have a share of the attention: a row may do its work by several."""
+        """Units with all paths of the same rows that have at least `LEAST_SHARE` of the attention.
+
+        A row may do its work by several paths.
+        """
         every = (path for row in set(map(row_of, units)) for path in self.data.ground.paths_in(row))
         return units | {path for path in every if self.strengths[path] >= LEAST_SHARE}
 
     def shown(self, rows: Rows) -> Units:
-        """What is told of rows of which no paths suffice: their strongest, or all with a share if only these work."""
+        """What is reported of rows in which no paths suffice.
+
+        These are the strongest paths, or all paths with a share of attention if only these keep the search's bound.
+        """
         strongest = self.named(rows)
         return next(filter(self.works, (strongest, self.widened(strongest))), strongest)
 
     def note_awakened(self, rows: Rows) -> None:
-        """Note how strong the paths of rows are while these are alone, where that is more than in the whole model.
+        """Update the strengths of paths that get more attention with only these rows active than in the full model.
 
-        A head may act only while another is silent (a backup; self-repair).
+        Some heads are active only while others are silenced (backups; self-repair).
         """
         patterns = self.data.patterns_under(self.kept(rows))
         for row in rows:
@@ -311,7 +339,7 @@ class Exam:
         return max((self.strengths[path] for path in self.data.ground.paths_in(row)), default=0.0)
 
     def write(self, stage: str, about: Any, hypothesis: str, loss: Loss | None, verdict: str, **more: Any) -> None:
-        """A line of the proof log."""
+        """Write a line of the proof log."""
         numbers = asdict(loss) if loss else {}
         self.log.append(
             {"stage": stage, "unit": about, "hypothesis": hypothesis, **numbers, "verdict": verdict, **more}
@@ -323,5 +351,5 @@ def said(passed: bool) -> str:
 
 
 def names(units: Iterable[Unit]) -> list[str]:
-    """Units in the short form, in order."""
+    """The names of units, sorted."""
     return sorted(map(str, units))

@@ -21,8 +21,8 @@ from hopscope.circuits.units import Row, Unit, paths_of, row_of
 from hopscope.core.seeds import generator
 from hopscope.problem.paths import Path
 
-ORDERS = 8  # most orders in which paths are removed, to see whether they give the same circuit (ours)
-OTHERS = 4  # so many different circuits are a family (ours)
+ORDERS = 8  # most random orders in which paths are removed, to see whether they give different circuits (ours)
+OTHERS = 4  # further circuits that make a family (ours)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Family:
     """Circuits of the same rows.
 
     Attributes:
-        rows: of every circuit that was found.
+        rows: the rows that every circuit of the family has.
         core: paths that are in each of these circuits and cannot be replaced: without one of them, all other paths of
             the rows do not suffice live. Paths with a share of attention below `LEAST_SHARE` are not tested.
         found: how many different sufficient sets were found by removing paths in other orders.
@@ -47,7 +47,7 @@ class Family:
         return {*map(row_of, units)} == {*self.rows} and units.issuperset(self.core)
 
     def words(self) -> list[str]:
-        """Sentences on what all of them have in common."""
+        """Sentences on what the circuits of the family have in common."""
         others = f"{self.found} others of the same {count(len(self.rows), 'row')} by leaving out paths in other orders"
         many = f"Heads divide their attention, so there are too many circuits to list. The search found {others}."
         if not self.core:
@@ -64,12 +64,17 @@ class Family:
 def family_of(exam: Exam, suffices: Sufficiency, circuit: Units) -> Family | None:
     """The family of a large circuit, if removing paths in other orders always gives another circuit of the same rows.
 
-    Each order removes the paths that are not needed live. A result that fails by hand is not counted.
+    In each order, the paths that are not needed live are removed. A result that fails another test is not counted.
 
     Args:
-        exam: of the model.
+        exam: the exam of the model.
         suffices: the joint test.
-        circuit: one with more units than can be tried exhaustively, and not so many that orders take too long.
+        circuit: an accepted circuit.
+
+    Returns:
+        None if the circuit has so few units that all subsets are tried (`EXHAUSTIVE`), or more than `LARGE`; if its
+        rows have no further paths, or all of their paths do not suffice live; if some order gives a known circuit or
+        one of fewer rows; or if fewer than `OTHERS` further circuits are found.
     """
     every = exam.widened(circuit)
     if not EXHAUSTIVE < len(circuit) <= LARGE or every == circuit:

@@ -1,7 +1,7 @@
 """What a row may be doing, from simple to complex: each hypothesis is a rule that gives the row's pattern.
 
-Simplicity is description length: the number of binary choices that name the rule among those of its kind, plus one
-bit per kind that was passed over. A rule that says less is tried, and accepted, first.
+The simplicity of a rule is its description length: the number of binary choices that name the rule among those of its
+kind, plus one bit for each simpler kind. Rules are tried in the order of length, and the first that fits is accepted.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hopscope.interventions.patterns import ideal, null
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch, VectorTask
 
-WEIGHT_BITS = 4  # of a weight in a mixture: sixteenths
-LEAST_SHARE = 1 / 16  # of attention, for a path to be part of a mixture
+WEIGHT_BITS = 4  # bits for each weight of a mixture, a multiple of 1/16
+LEAST_SHARE = 1 / 16  # least share of its row's attention for a path to be part of a mixture
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Hypothesis:
     """A rule for a row.
 
     Attributes:
-        name: for people, such as `previous position` or `role → value[2]`.
+        name: its name, such as `previous position` or `role → value[2]`.
         bits: its description length.
-        pattern: the rows that it predicts, (batch, query, key).
+        pattern: the function that gives the pattern it predicts, (batch, query, key).
     """
 
     name: str
@@ -43,9 +43,9 @@ def hypotheses(row: Row, ground: Ground, strengths: Mapping[Path, float]) -> lis
     """All rules for a row, simplest first; rules about a role are proposed for the roles that the row attends to.
 
     Args:
-        row: which head, at which role.
-        ground: sequences with the roles of their positions.
-        strengths: mean attention on the row's paths, from which roles and mixtures are proposed.
+        row: the row.
+        ground: the sequences with the roles of their positions.
+        strengths: mean attention on the row's paths, by which roles and mixtures are proposed.
     """
     paths = sorted(ground.paths_in(row), key=lambda path: -strengths.get(path, 0.0))
     found = [*POSITIONAL, *CONTENT, *role_rules(paths, strengths), *mixtures(paths, strengths)]
@@ -60,7 +60,7 @@ def even(mask: Bool[Tensor, "batch query key"], ground: Ground) -> Float[Tensor,
 
 
 def itself(ground: Ground) -> Bool[Tensor, "query key"]:
-    """A mask of each position itself, (1, query, key)."""
+    """The mask that leads from each position to itself, (query, key)."""
     return torch.eye(len(ground.sees), dtype=torch.bool, device=ground.sees.device)
 
 
@@ -108,14 +108,14 @@ def nothing(kind: str, ground: Ground) -> Float[Tensor, "batch query key"]:
     return null(kind, ground.sees).expand(len(ground.batch), -1, -1)
 
 
-#: By position alone. The first two are what heads without a task do; a row that is needed may do so, too.
+#: Rules by position alone. The first two are also the nulls of idle heads, but a row that is needed may follow them.
 POSITIONAL = [
     Hypothesis("uniform", 0.0, partial(nothing, "uniform")),
     Hypothesis("identity", 1.0, partial(nothing, "identity")),
     Hypothesis("previous position", 2.0, previous),
     Hypothesis("first of fact", 3.0, first_of_fact),
 ]
-#: By what stands at positions.
+#: Rules by the symbols at positions.
 CONTENT = [
     Hypothesis("same symbol", 4.0, same_symbol),
     Hypothesis("after the same symbol", 5.0, after_same_symbol),

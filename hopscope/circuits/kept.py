@@ -1,6 +1,7 @@
-"""Circuits that are searched for once: kept beside their runs, and shared by whoever wants them.
+"""Circuits are searched for once and kept beside their runs.
 
-A search takes seconds to minutes, and several experiments, the report and the page look at the same models.
+A search takes seconds to minutes, and several experiments, the report and the explorer's page need the circuits of the
+same models.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from hopscope.core.strangers import json_of
 from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
 
-#: Of the search. It is raised whenever a circuit may come out otherwise than before; kept circuits are then searched
-#: for again.
+#: The version of the search. Raise it whenever a search may find another circuit than before. Circuits that were kept
+#: under another version are searched for again.
 VERSION = 20
 
 
@@ -30,13 +31,13 @@ def circuit_of(
     watch: Callable[[str], None] = lambda _: None,
     place: Path | None = None,
 ) -> Circuit:
-    """The circuit of a run's model, found now or before.
+    """The circuit of a run's model: the one that is kept, or else the result of a new search.
 
     Args:
-        run: trained, built or imported; what is found is kept in `circuit-…` beside its folder.
-        settings: how it is looked for; by default all at their defaults.
-        step: of which checkpoint; None: the newest.
-        watch: told in words what is being done, if it is.
+        run: a run, trained, built or imported; its circuit is kept in `circuit-…` beside its folder.
+        settings: the settings of the search; None stands for the defaults.
+        step: the step of the checkpoint; None stands for the newest.
+        watch: called with a description of each step of a new search.
         place: the folder to keep it in; by default the folder that holds the run.
 
     Raises:

@@ -1,8 +1,8 @@
-"""A lab: a model on sequences of which something can be changed, many changes at once, and what it then loses.
+"""A lab: a model on a batch of sequences, whose losses can be measured under many interventions at once.
 
-The lab of `evaluator` changes attention, to test paths and rows. That of `components.patching` cuts edges between heads
-and MLPs. Searches, tests (`sequential`) and rankings use of a lab only what is defined here, so they also work with a
-lab that is written elsewhere.
+The lab in `evaluator` changes attention, to test paths and rows. The lab in `components.patching` cuts edges between
+heads and MLPs. Searches, tests (`sequential`) and rankings use only the methods of a lab that are defined here, so they
+also work with a lab of your own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Lab(ABC, Generic[C]):
         """The model's answers under each change."""
 
     def losses_of(self, outputs: Float[Tensor, "batch query output"]) -> Float[Tensor, "batch"]:
-        """The loss of every sequence, of its outputs."""
+        """The loss of every sequence, given the outputs."""
         return self.losses_of_copies(outputs[None])[0]
 
     def losses_of_copies(self, outputs: Float[Tensor, "copy batch query output"]) -> Float[Tensor, "copy batch"]:
@@ -46,7 +46,7 @@ class Lab(ABC, Generic[C]):
         return single(outputs.flatten(0, 1), targets).unflatten(0, (len(outputs), -1))
 
     def hits_of(self, outputs: Float[Tensor, "batch query output"]) -> Bool[Tensor, "answer"]:
-        """Which answers of its outputs are right."""
+        """Which answers are right, given the outputs."""
         return self.batch.task.correct(outputs, self.batch).flatten()
 
     def account_of(self, outputs: Float[Tensor, "batch query output"]) -> Account:
@@ -72,5 +72,5 @@ class Lab(ABC, Generic[C]):
         return self.losses([change])[0]
 
     def alone(self, changes: Mapping[T, C]) -> dict[T, Loss]:
-        """The loss under each change, by what is changed: units that are left out, each alone, are ranked by it."""
+        """The loss under each change, by the same keys. Units are ranked by it, with a change for each unit alone."""
         return dict(zip(changes, self.losses(changes.values()), strict=True))

@@ -15,13 +15,13 @@ from hopscope.core.intervals import Z_95, wilson
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean and how sure it is.
+    """A mean and its confidence interval.
 
     Attributes:
-        mean: of what was measured.
-        low: lower end of its 95 % confidence interval.
-        high: its upper end.
-        n: number of measurements.
+        mean: the mean of the measurements.
+        low: the lower end of its 95 % confidence interval.
+        high: the upper end.
+        n: the number of measurements.
     """
 
     mean: float
@@ -68,7 +68,7 @@ class Account:
 def pooled(one: Account, two: Account) -> Account:
     """One account for two accounts of different sequences."""
     n, m = len(one.losses), len(two.losses)
-    either = {**two.hop_losses, **one.hop_losses}  # a hop may be asked in one of them alone
+    either = {**two.hop_losses, **one.hop_losses}  # a hop may occur in only one of the two
     hops = {name: (n * loss + m * two.hop_losses.get(name, loss)) / (n + m) for name, loss in either.items()}
     return Account(torch.cat([one.losses, two.losses]), hops, torch.cat([one.hits, two.hits]))
 

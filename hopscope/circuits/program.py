@@ -31,7 +31,7 @@ from hopscope.tasks.base import NOT_ASKED, Batch, VectorTask
 OWN = "own"  # the register of a position's symbol
 LETTERS = [letter for letter in string.ascii_lowercase if letter not in "pq"]
 WIDTH = 100  # columns
-FEW = 3  # different places that attend, from which on their parity is no chance (ours)
+LEAST_PLACES = 3  # different places that attend for their common parity to count as a condition (ours)
 Registers = dict[str, list[Any]]
 
 HEAD = '''"""{title}"""
@@ -237,7 +237,7 @@ def written(paths: Sequence[Path], rows: Rows, ground: Ground) -> Program:
             rule = rule_of(path, paths, ground, held, known, [step.name for step in steps])
             alike.setdefault(rule, []).append(path)
         layer = [
-            Step(tuple(some), called(number), rule, parity(entries_of(some, ground).any(-1), "p", FEW), known)
+            Step(tuple(some), called(number), rule, parity(entries_of(some, ground).any(-1), "p", LEAST_PLACES), known)
             for number, (rule, some) in enumerate(alike.items(), len(steps))
         ]
         held = [one | merged(layer, one, causal) for one in held]
@@ -294,11 +294,17 @@ def merged(steps: Sequence[Step], held: Registers, causal: bool) -> Registers:
     return {name: value for step in steps for name, value in step.run(held, causal).items()}
 
 
-def parity(holders: Tensor, name: str, few: int) -> str:
-    """The condition that a position has the parity of all attending ones, if there are at least `few`; else empty."""
+def parity(holders: Tensor, name: str, least: int) -> str:
+    """The condition that a position has the common parity of all holders; empty if there is none.
+
+    Args:
+        holders: a mask (row, position).
+        name: the variable for the position.
+        least: the least number of different positions for which the condition is given.
+    """
     places = {int(place) for place in holders.nonzero()[:, 1].tolist()}
     parities = {place % 2 for place in places}
-    return f"{name} % 2 == {min(parities)}" if len(places) >= few and len(parities) == 1 else ""
+    return f"{name} % 2 == {min(parities)}" if len(places) >= least and len(parities) == 1 else ""
 
 
 def leads(rule: Rule, entries: Tensor, held: Sequence[Registers], causal: bool) -> bool:

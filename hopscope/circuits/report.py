@@ -29,10 +29,10 @@ from hopscope.circuits.use import ASLEEP, left_intact, use_of
 from hopscope.circuits.verdict import TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
-FEW = 64  # of the report's sequences, which suffice for single paths that are far from their threshold (ours)
+FIRST_PART = 64  # of the report's sequences: for measurements of single paths that are far from the threshold (ours)
 CERTIFIED = 32  # of these, for path patching (ours)
-LISTED = 3  # most rows that are named
-OPTION = re.compile(r"--([a-z]+)")  # a setting, as an option of the command line
+LISTED = 3  # most rows in `missed`
+OPTION = re.compile(r"--([a-z]+)")  # a setting in a reason, as an option of the command line
 
 
 class Report:
@@ -40,8 +40,8 @@ class Report:
 
     def __init__(self, exam: Exam, suffices: Sufficiency):
         self.exam, self.suffices = exam, suffices
-        self.drawn = [exam.report.prepared()]  # by round
-        self.blames_paths = False  # the model has solved its task and the set fails: another set may pass
+        self.drawn = [exam.report.prepared()]  # the report's sequences, by round, as far as they were drawn
+        self.blames_paths = False  # whether the model has solved its task and the set fails, so that another may pass
 
     def refused(self, units: Units, why: str) -> Circuit:
         """The report on a set that was not shown to be minimal."""
@@ -53,11 +53,11 @@ class Report:
         exam.watch("validating on fresh data")
         chosen, trial = self.first_fit(circuits)
         self.blames_paths = trial.passes("model") and trial.gap.low > 0 and not trial.fits()
-        bound = max(exam.threshold, exam.whole.mean * 1.05)
-        few = minimal or len(chosen) <= LARGE  # a large set that is refused in any case is measured in less detail
-        rules = choose_rules(exam, chosen, bound) if few else {}
+        bound = max(exam.threshold, exam.whole.mean * 1.05)  # if the model has not solved its task, about its own loss
+        in_detail = minimal or len(chosen) <= LARGE  # not for a large set that is refused in any case
+        rules = choose_rules(exam, chosen, bound) if in_detail else {}
         paths, unsolved = paths_of(chosen), exam.task.unsolved_advice
-        on = exam.report if few else self.few
+        on = exam.report if in_detail else self.first_part
         measured, missed = self.measured(paths, chosen, rules, trial, on), self.missed(chosen, trial)
         asleep = [found.path for found in measured if found.is_asleep]
         hint = "" if trial.fits() else advice(exam)
@@ -72,7 +72,7 @@ class Report:
             **trial.judged,
             verdict=verdict,
             reason=OPTION.sub(lambda found: exam.task.option.format(found[1]), words),
-            supplies=self.certificates(chosen) if paths and few else (),
+            supplies=self.certificates(chosen) if paths and in_detail else (),
             spare=len(paths) - len(measured),
             missed=tuple(missed),
             intact=() if verdict == "none" else tuple(map(str, self.intact(chosen))),
@@ -115,12 +115,12 @@ class Report:
         missed = {one.path for one in measured if one.removal_loss > trial.losses["live"].high}
         if not missed or len(missed) == len(measured):
             return units, trial, measured
-        few = frozenset[Row | Path](missed).union(rows_of(units))
-        fewer = self.trial(few)
+        smaller = frozenset[Row | Path](missed).union(rows_of(units))
+        fewer = self.trial(smaller)
         worse = any(fewer.losses[test].mean > trial.losses[test].high for test in trial.tests)
-        if worse or (fewer.passes("model") and fewer.fits()):  # nobody has tested whether the smaller set is minimal
+        if worse or (fewer.passes("model") and fewer.fits()):  # nothing has tested whether the smaller set is minimal
             return units, trial, measured
-        return few, fewer, self.measured(sorted(missed), few, rules, fewer, on)
+        return smaller, fewer, self.measured(sorted(missed), smaller, rules, fewer, on)
 
     def trial(self, units: Units) -> Trial:
         """Run the model, the circuit in every test, and the null, on report data."""
@@ -142,15 +142,15 @@ class Report:
     def missed(self, units: Units, trial: Trial) -> list[str]:
         """At most `LISTED` rows whose mean ablation makes a circuit fail that passes every other test.
 
-        A row counts if keeping it lowers the loss by at least a quarter of what is above the threshold; the largest
+        A row counts if keeping it lowers the loss by at least a quarter of the excess over the threshold. The largest
         effects come first.
         """
         fails = [test for test in trial.tests if not trial.passes(test)]
         if fails != ["average"] or trial.losses["average"].low < trial.demands.loss:
             return []
         self.exam.watch("looking for rows whose mean ablation makes the circuit fail")
-        others = [row for row in self.few.ground.rows if row not in {*map(row_of, units)}]
-        losses = self.few.losses(map(self.exam.at_average, [units, *(units | {row} for row in others)]))
+        others = [row for row in self.first_part.ground.rows if row not in {*map(row_of, units)}]
+        losses = self.first_part.losses(map(self.exam.at_average, [units, *(units | {row} for row in others)]))
         lacking = losses[0].mean - trial.demands.loss
         helps = {row: losses[0].mean - loss.mean for row, loss in zip(others, losses[1:], strict=True)}
         best = sorted((row for row in others if helps[row] >= lacking / 4 > 0), key=lambda row: (-helps[row], row))
@@ -163,9 +163,9 @@ class Report:
         return left_intact(exam.half, beside, exam.settings.null, exam.identity, exam.threshold)
 
     @cached_property
-    def few(self) -> Evaluator:
-        """A first part of the report data."""
-        return self.exam.report.part(slice(0, FEW))
+    def first_part(self) -> Evaluator:
+        """The first `FIRST_PART` of the report's sequences."""
+        return self.exam.report.part(slice(0, FIRST_PART))
 
     def validated(self, others: Sequence[Units]) -> tuple[list[Alternative], int]:
         """The other circuits that pass every test, with their losses; and the number of those that do not."""
@@ -186,10 +186,10 @@ class Report:
         left_out: dict[str, list[Loss]] = {}
         for test, change in exam.tests.items():
             bounds = trial.demands.loss, trial.losses[test].high
-            left_out[test] = measured_near(bounds, [change(units) for units in without], (self.few, on))
+            left_out[test] = measured_near(bounds, [change(units) for units in without], (self.first_part, on))
         strengths = {path: exam.report.strength(path) for path in paths}
         faint = [path for path in paths if strengths[path] < ASLEEP]
-        use = use_of(self.few, paths, exam.settings.null) | use_of(on, faint, exam.settings.null)
+        use = use_of(self.first_part, paths, exam.settings.null) | use_of(on, faint, exam.settings.null)
         found = []
         for i, path in enumerate(paths):
             removals = {test: losses[i] for test, losses in left_out.items()}
@@ -206,7 +206,7 @@ class Report:
     def certificates(self, units: Units) -> tuple[Supply, ...]:
         """The earlier paths that feed each path, by path patching, on a part of the report data."""
         self.exam.watch("finding what feeds each path")
-        on = self.few.part(slice(0, CERTIFIED))
+        on = self.first_part.part(slice(0, CERTIFIED))
         return tuple(certify(on, sorted(units, key=str), self.exam.settings.null, self.exam.identity))
 
     def protocol(self) -> dict[str, Any]:
@@ -238,10 +238,11 @@ def listed(units: Units, trial: Trial) -> Alternative:
 def claimed(claim: Completeness, listed: Sequence[Units], spared: Sequence[Path], failed: int) -> Completeness:
     """The claim about other circuits after the report.
 
-    It is weakened if sets failed on the report's sequences, or if the model can spare a path of every circuit found.
+    It is weakened if sets failed on the report's sequences, or if the model works without a path that every listed
+    circuit has: some circuit without this path must then exist.
 
     Args:
-        claim: of the search.
+        claim: the claim of the search.
         listed: the circuits that passed.
         spared: paths without which the model's loss stays below the threshold.
         failed: number of circuits that passed in the search and failed in the report.

@@ -1,7 +1,7 @@
-"""Smallest sets that suffice, with few tests: QuickXplain, and the hitting-set tree (Junker, 2004; Reiter, 1987).
+"""Minimal sets that pass a test, found with few tests: QuickXplain (Junker, 2004) and hitting-set trees (Reiter, 1987).
 
-Both are about any test of sets that supersets of a passing set pass too. Losses nearly obey that; where they do not, a
-set that is found still passes, and may not be minimal.
+Both algorithms assume a monotone test, in which every superset of a passing set passes, too. Tests of losses are nearly
+monotone. Where they are not, a set that is found still passes but may not be minimal.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Minimise = Callable[[Sequence[T], Test[T], frozenset[T]], frozenset[T]]
 
 
 def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> frozenset[T]:
-    """A subset of the units that passes (together with `always`) and from which nothing can be left out.
+    """A subset of the units that passes (together with `always`) and from which nothing can be left out: QuickXplain.
 
     Args:
-        units: those that are rather kept, first; all together they must pass.
+        units: in order of preference, those to keep first; all together (with `always`) they must pass.
         passes: the test.
-        always: units that are kept in any case.
+        always: units that are present in every test and are not part of the result.
     """
     fixed = frozenset(always)
 
@@ -39,7 +39,10 @@ def minimal(units: Sequence[T], passes: Test[T], always: Iterable[T] = ()) -> fr
 
 
 def shortest(order: Sequence[T], passes: Test[T]) -> int:
-    """A size at which the beginnings of an order come to pass, by doubling and halving; all, if none passes."""
+    """The length of a prefix that passes, found by doubling and bisection; the full length if none passes.
+
+    If the test is monotone, no shorter prefix passes.
+    """
     high = 1
     while high < len(order) and not passes(frozenset(order[:high])):
         high = min(2 * high, len(order))
@@ -51,10 +54,14 @@ def shortest(order: Sequence[T], passes: Test[T]) -> int:
 
 
 def nearest(units: Sequence[T], passes: Test[T], near: frozenset[T]) -> frozenset[T]:
-    """A minimal passing subset that takes few units beside given ones: first those, then what can be spared."""
+    """A minimal passing subset close to the set `near`.
+
+    A minimal set of further units that passes together with `near` is found first. Then the two sets are minimised
+    together, so that units of `near` that the further ones make superfluous are left out.
+    """
     fixed = [unit for unit in units if unit in near]
-    beside = minimal([unit for unit in units if unit not in near], passes, fixed)
-    return minimal([*fixed, *(unit for unit in units if unit in beside)], passes)
+    further = minimal([unit for unit in units if unit not in near], passes, fixed)
+    return minimal([*fixed, *(unit for unit in units if unit in further)], passes)
 
 
 def all_minimal(
@@ -64,24 +71,24 @@ def all_minimal(
     minimise: Minimise[T] = nearest,
     needed: Callable[[frozenset[T]], Iterable[T]] = lambda found: found,
 ) -> tuple[list[frozenset[T]], bool]:
-    """All minimal passing subsets, in the order found, and whether the search for more came to its end.
+    """All minimal passing subsets, in the order found, and whether the search ran to its end.
 
-    For each set found, each of its units is forbidden in turn and the search begins anew among the others: every other
-    minimal set lacks at least one of them.
+    Every other minimal set lacks at least one unit of a set that is known. So each unit of a known set is forbidden in
+    turn, and the search begins anew among the remaining units.
 
     Args:
-        units: those that are rather kept, first.
+        units: in order of preference, those to keep first.
         passes: the test.
-        limit: at most so many sets.
-        minimise: finds one minimal set among units that pass, the nearer to a known one the better.
-        needed: which units of a set are forbidden; by default all, and then no set is missed.
+        limit: the search stops after this many sets.
+        minimise: finds a minimal set among units that pass, close to a known set (its third argument) if it can.
+        needed: the units of a set that are forbidden in turn; by default all, and then no set is missed.
     """
     found: list[frozenset[T]] = []
     tried: set[frozenset[T]] = set()
     open_nodes: list[tuple[frozenset[T], frozenset[T]]] = [(frozenset(), frozenset())]
     while open_nodes and len(found) < limit:
         forbidden, near = open_nodes.pop(0)
-        known = next((s for s in found if not s & forbidden), None)
+        known = next((s for s in found if not s & forbidden), None)  # a set already found may serve this node, too
         if known is None:
             left = [unit for unit in units if unit not in forbidden]
             if not passes(frozenset(left)):

@@ -1,7 +1,7 @@
-"""The sequential test: whether a change of attention keeps the loss under a threshold, and enough answers right.
+"""The sequential test: whether a change of attention keeps the loss below a threshold, and enough answers right.
 
-For most sets that a search tries, the loss is far from the threshold, so a few sequences decide. The closer it is, the
-more sequences are drawn (Wald, 1945).
+For most sets that a search tries, the loss is far from the threshold, and a few sequences decide. The closer the loss
+is to the threshold, the more sequences are drawn (Wald, 1945).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 from hopscope.circuits.evaluator import Change, Evaluator
 from hopscope.circuits.losses import Loss, Share
 
-SURE = 3.0  # standard errors from the threshold, to be decided before the last sequences (ours)
-NEAR = 0.02  # of a bound, by which a loss on few sequences may be off where these do not differ (ours)
-FEW = 2  # sequences, too few to tell the spread of losses
+SURE = 3.0  # standard errors between loss and threshold that a decision needs before the last sequences (ours)
+NEAR = 0.02  # share of a bound that widens intervals on few sequences, whose losses may be alike by chance (ours)
+FIRST = 2  # sequences in the first step: too few to show the spread of losses, so only `Asked.far` is tested
 
 
 class Outcome(NamedTuple):
@@ -28,7 +28,8 @@ class Outcome(NamedTuple):
     Attributes:
         passed: whether the change keeps the loss under the threshold, and enough answers right.
         loss: the loss under the change, on the sequences that were drawn.
-        clear: whether the decision is certain; a change rejected close to the threshold might as well have passed.
+        clear: whether the loss is far enough from the threshold for the decision to be certain. If it is not, a change
+            that was rejected is undecided.
     """
 
     passed: bool
@@ -44,8 +45,8 @@ class Outcome(NamedTuple):
         return not self.clear and not self.passed
 
 
-#: What is far away already on the first few.
-HOPELESS = Outcome(False, Loss(math.inf, math.inf, math.inf, FEW), True)
+#: The outcome of a change whose losses on the first sequences are all at least `Asked.far`; its loss is not kept.
+HOPELESS = Outcome(False, Loss(math.inf, math.inf, math.inf, FIRST), True)
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class Asked:
     Attributes:
         loss: the loss must be below it.
         accuracy: the share of right answers that must be reached.
-        accepts: the number of sequences from which on a change may be accepted early.
-        sure: the margin in standard errors of the loss, to be accepted early.
+        accepts: the least number of sequences on which a change may be accepted before the last ones.
+        sure: the margin, in standard errors, by which the loss must then be below its bound.
         sure_right: the same margin for the share of right answers.
-        fair: the margin of both, to be accepted on the last sequences.
+        fair: the margin of both that is enough on the last sequences.
         far: a change is rejected at once if the losses of the first two sequences both reach it.
     """
 
@@ -115,7 +116,7 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
             break
         copies = stage.outputs([changes[i] for i in open_])
         new, n = stage.losses_of_copies(copies), n + len(stage.batch)
-        is_telling = n > FEW or last
+        is_telling = n > FIRST or last
         if not is_telling:
             far = (new >= asked.far).all(1).tolist()
             found |= {i: HOPELESS for i, is_far in zip(open_, far, strict=True) if is_far}
@@ -134,7 +135,13 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
 
 
 def measured_near(bounds: Sequence[float], changes: Sequence[Change], on: tuple[Evaluator, Evaluator]) -> list[Loss]:
-    """The loss under each change, on few sequences; on more if the interval comes near one of the bounds."""
+    """The loss under each change, on few sequences; on more if the interval is near one of the bounds.
+
+    Args:
+        bounds: thresholds. An interval that contains one of them, or nearly does (`NEAR`), is measured again.
+        changes: changes of attention.
+        on: the model on few sequences, and on more.
+    """
     few, more = on
     losses = few.losses(changes)
     is_near = lambda loss, bound, by: loss.low - by < bound <= loss.high + by  # noqa: E731

@@ -1,9 +1,11 @@
-"""Sufficiency: whether a set of paths does what the model does, by hand and live; and the minimal sets that do.
+"""Sufficiency: whether a set of units does what the model does, by hand and live; and the minimal sets that do.
 
-Losses of many sets are near the threshold of none, so a few sequences reject most; the closer a set comes the more
-are drawn (a sequential test; Wald, 1945). To be sufficient a set must be below the threshold by more than its error,
-and as accurate as the task asks, by more than that error, too.
-Nothing is assumed about supersets: heads can undo each other, so that less does what more does not.
+Most sets have a loss far above the threshold, so a few sequences reject them. The closer the loss is to the threshold,
+the more sequences are drawn (a sequential test; Wald, 1945; `sequential`). A set suffices if its loss is below the
+threshold, and its accuracy above the task's, both by more than their errors.
+
+A superset of a sufficient set need not suffice, because heads can cancel each other. So whether a set suffices is never
+inferred from another set.
 """
 
 from __future__ import annotations
@@ -15,54 +17,58 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.exam import Exam, Units, names, said
 from hopscope.circuits.search import minimal
-from hopscope.circuits.sequential import FEW, SURE, Asked, Outcome, decide
+from hopscope.circuits.sequential import FIRST, SURE, Asked, Outcome, decide
 from hopscope.circuits.units import Unit, paths_of, row_of
 
-STAGES = tuple(2**i for i in range(2, 15))  # sequences in all, after which sets are decided: 4 to 16,384 (ours)
-LAST = 1024  # but for a closer look, where nothing passes, or what is undecided is smaller than what does
-CLOSER = 4  # times as many sequences are seen then
-FAR = 8.0  # times the threshold: a set that loses so much in each of the first few is rejected (ours)
-ACCEPTS = 128  # from so many on: what fails in one of twenty is missed by one set in seven hundred
-FAIR = 1.96  # standard errors below the threshold, to be accepted in the end
-SURER = 5.0  # in place of SURE, to be accepted before, once a report has rejected what was; in the end SURE is asked
-EXHAUSTIVE = 12  # paths: of circuits up to this size all subsets are tried
-TOGETHER = 4096  # sets, whose answers are held at a time (ours)
+STAGES = tuple(2**i for i in range(2, 15))  # numbers of sequences after which sets may be decided: 4 to 16,384 (ours)
+LAST = 1024  # the stage at which the test ends, unless more are drawn for undecided sets (`look_closer`) (ours)
+CLOSER = 4  # `look_closer` multiplies the number of sequences by this (ours)
+FAR = 8.0  # times the threshold: a set is rejected at once if both of its first two losses are this high (ours)
+ACCEPTS = 128  # least sequences to accept a set; a failure on 1 sequence in 20 is then missed 1 time in 700 (0.95^128)
+FAIR = 1.96  # standard errors by which a set must be below the threshold to be accepted on the last sequences
+SURER = 5.0  # standard errors to accept a set earlier, in place of SURE, once a report has rejected a circuit (ours)
+EXHAUSTIVE = 12  # units: of a set of up to this size all subsets are tried (ours)
+TOGETHER = 4096  # sets that are run together, which bounds the memory for their answers (ours)
 MANY = 64  # minimal sets, after which no larger ones are looked for (ours)
-REMOVALS = 3  # of larger ones, all removals of up to so many
+REMOVALS = 3  # units: of a set of more than EXHAUSTIVE, all removals of up to this many are tried (ours)
 
 
 class Sufficiency:
-    """The joint test of sets of units: each is asked once, on as many sequences as it takes.
+    """The joint test of sets of units; each set is tested once, on as many sequences as the decision takes.
 
     Attributes:
-        outcomes: of the sets that were asked, each by the test and by what was asked.
+        outcomes: the outcomes so far, by test, set and the bounds that were asked (`Asked`).
+        rejected: sets that a report rejected, and that no longer pass whatever the search's sequences say.
+        drawn: the sequences of each stage, as far as they were drawn, in one or two steps.
+        last: the total number of sequences at which the test ends, one of `STAGES`.
+        sure: the standard errors that acceptance needs before the last sequences.
     """
 
     def __init__(self, exam: Exam):
         self.exam = exam
         self.outcomes: dict[tuple[str, Units, Asked], Outcome] = {}
-        self.rejected: Collection[Units] = ()  # by a report, whatever the search's sequences say
+        self.rejected: Collection[Units] = ()
         self.drawn = exam.joint
         self.last, self.sure = LAST, SURE
 
     @property
     def asked(self) -> Asked:
-        """What is asked of every set now."""
+        """The bounds and margins that every set must keep now."""
         fair = FAIR if self.sure == SURE else SURE
         return Asked(self.exam.threshold, self.exam.accuracy, ACCEPTS, self.sure, self.sure, fair, self.far)
 
     def stages(self) -> Iterator[tuple[Evaluator, bool]]:
-        """The sequences that every stage adds, drawn when first asked for; and whether they are the last.
+        """The sequences that each stage adds, drawn when first needed, each with whether they are the last.
 
-        The last stage is that after which whoever owns the data has no more.
+        The test ends at the stage `last`, or earlier if the task has no further sequences to search on.
         """
         for i, (before, seen) in enumerate(itertools.pairwise((0, *STAGES))):
             if before == self.last:
                 break
             if i == len(self.drawn):
                 stage = self.exam.evaluator(f"joint {i}", seen - before)
-                in_two = i == 0 and len(stage.batch) > FEW  # the first step of which rejects most sets
-                self.drawn.append([stage.part(slice(0, FEW)), stage.part(slice(FEW, None))] if in_two else [stage])
+                in_two = i == 0 and len(stage.batch) > FIRST  # the first of these two steps rejects most sets
+                self.drawn.append([stage.part(slice(0, FIRST)), stage.part(slice(FIRST, None))] if in_two else [stage])
             if i + 1 == len(self.drawn) and not self.exam.task.has_more_to_search:
                 self.last = seen
             *steps, end = self.drawn[i]
@@ -70,7 +76,11 @@ class Sufficiency:
             yield end, seen == self.last
 
     def look_closer(self) -> bool:
-        """Draw more sequences for the sets that are undecided, and ask them anew; whether there are any, and more."""
+        """Test undecided sets anew, on up to `CLOSER` times as many sequences.
+
+        Returns:
+            Whether anything changes: False if no set is undecided, or if there are no further sequences.
+        """
         if not self.undecided or self.last == STAGES[-1] or not self.exam.task.has_more_to_search:
             return False
         self.last = min(CLOSER * self.last, STAGES[-1])
@@ -78,20 +88,20 @@ class Sufficiency:
         return True
 
     def reject(self, rejected: Collection[Units]) -> None:
-        """Ask all anew, and be surer before anything is accepted on few sequences; what a report rejected stays so.
+        """Forbid sets that a report rejected, and test all others anew, with larger margins and on more sequences.
 
-        Of many sets that are tried on the same few sequences the luckiest pass.
+        When many sets are tried on the same sequences, some pass by chance.
         """
         self.last, self.sure = max(self.last, CLOSER * LAST), SURER
         self.rejected, self.outcomes = {*self.rejected, *rejected}, {}
 
     @property
     def sequences(self) -> int:
-        """Sequences that were run, all changes together."""
+        """The number of sequences that were run, summed over all sets."""
         return round(sum(e.forwards * len(e.batch) for steps in self.drawn for e in steps))
 
     def ask(self, test: str, sets: Iterable[Units]) -> list[Outcome]:
-        """What becomes of each set in one of the exam's tests."""
+        """The outcome of one of the exam's tests for each set; sets that were tested before are not run again."""
         asked, sets = self.asked, list(sets)
         new = [units for units in dict.fromkeys(sets) if (test, units, asked) not in self.outcomes]
         for begin in range(0, len(new), TOGETHER):
@@ -103,7 +113,7 @@ class Sufficiency:
 
     @property
     def undecided(self) -> set[Units]:
-        """Sets that were rejected for want of sequences, not by them."""
+        """Sets that count as rejected only because the sequences did not decide."""
         return {units for (_, units, _), outcome in self.outcomes.items() if outcome.is_open}
 
     def __call__(self, units: Iterable[Unit]) -> bool:
@@ -111,7 +121,10 @@ class Sufficiency:
         return self.all_of([frozenset(units)])[0]
 
     def all_of(self, sets: Sequence[Units]) -> list[bool]:
-        """Which of some sets suffice: live with their rows whole, live as they are, at averages, and by hand."""
+        """Which of some sets suffice: live with their rows whole, live as they are, at averages, and by hand.
+
+        A set that fails one test is not put to the next.
+        """
         left = [units for units in dict.fromkeys(sets) if units not in self.rejected]
         for test in self.exam.tests:
             groups = [frozenset(map(row_of, units)) if test == "rows" else units for units in left]
@@ -124,28 +137,31 @@ class Sufficiency:
         return [outcome.passed for outcome in self.ask(test, sets)]
 
     def new_among(self, sets: Iterable[Units], known: Sequence[Units]) -> list[Units]:
-        """Those of some sets that suffice and hold none that is known to."""
+        """The sets that suffice and contain no set that is known to suffice."""
         left = [units for units in dict.fromkeys(sets) if not any(one <= units for one in known)]
         return list(itertools.compress(left, self.all_of(left)))
 
     @property
     def far(self) -> float:
-        """The loss that is hopeless in both of two sequences; of losses that may be negative, none is."""
+        """The loss that rejects a set at once if both of the first two sequences reach it.
+
+        Infinite if losses may be negative, because a multiple of the threshold then means nothing.
+        """
         bounded = self.exam.task.floor >= 0 and self.exam.threshold > 0
         return FAR * self.exam.threshold if bounded else math.inf
 
     def note(self, test: str, found: Sequence[tuple[Units, Outcome]]) -> None:
-        """Write what became of some sets into the proof log; of the many that are far away only the number."""
-        told = [(units, outcome) for units, outcome in found if outcome.passed or outcome.loss.n > STAGES[0]]
-        for units, outcome in told:
+        """Write outcomes into the proof log; of the many sets that the first stage rejects, only the number."""
+        close = [(units, outcome) for units, outcome in found if outcome.passed or outcome.loss.n > STAGES[0]]
+        for units, outcome in close:
             self.exam.write("4 joint", names(units), test, outcome.loss, said(outcome.passed))
-        if far := len(found) - len(told):
+        if far := len(found) - len(close):
             self.exam.write("4 joint", f"{far} sets", test, None, "rejected", n=STAGES[0])
 
     # Minimal sets --------------------------------------------------------------------------------------------
 
     def minimal_sets(self, units: Collection[Unit]) -> list[Units]:
-        """All minimal sufficient sets among a few units, whatever the order in which they undo each other."""
+        """All minimal sufficient sets among a few units; every subset is tried, the smallest first."""
         ordered = sorted(units, key=str)
         found: list[Units] = []
         for size in range(len(ordered) + 1):
@@ -157,38 +173,40 @@ class Sufficiency:
     def minimised(self, units: Units) -> tuple[list[Units], bool]:
         """The minimal subsets of a sufficient set, and whether these are all of them.
 
-        Where the sequences do not decide on some part of a set, more are drawn; what is open in the end counts as
-        rejected, and is noted (`undecided`).
+        More sequences are drawn as long as a part of one of them is undecided. A part that is undecided in the end
+        counts as rejected, and stays in `undecided`.
         """
-        found, all_ = self.parts(units)
+        found, found_all = self.parts(units)
         while self.open_parts(found) and self.look_closer():
-            found, all_ = self.parts(units)
-        return found, all_
+            found, found_all = self.parts(units)
+        return found, found_all
 
     def open_parts(self, sets: Iterable[Units]) -> list[Units]:
-        """Parts of some sets that are not decided on: of their units, or of their rows."""
+        """The undecided proper subsets of some sets: sets of their units, or of their rows."""
         every = [part for units in sets for part in (units, frozenset(map(row_of, units)))]
         return [one for one in self.undecided if any(one < units for units in every)]
 
     def parts(self, units: Units) -> tuple[list[Units], bool]:
-        """Minimal sets in a sufficient one: they fail without any part, or, over `EXHAUSTIVE`, any `REMOVALS`.
+        """The minimal sets in a sufficient set on the present sequences, and whether these are all of them.
 
-        And whether these are all: of a larger set from which something can be left out, one smaller circuit is found.
+        In a set of up to `EXHAUSTIVE` units every subset is tried. A larger set is first reduced, by QuickXplain and
+        then by removals of up to `REMOVALS` units, until no such removal passes. Each reduction follows one smaller set
+        of possibly several, so the sets that are found need not be all.
         """
-        all_ = True
+        found_all = True
         while len(units) > EXHAUSTIVE:
             effect = lambda unit: (-self.exam.effects.get(row_of(unit), 0.0), self.exam.by_strength(unit))  # noqa: E731
             fewer: Units | None = minimal(sorted(units, key=effect), self)
             if fewer == units:
                 fewer = self.without_some(units)
             if fewer is None:
-                return [units], all_
-            units, all_ = fewer, False
+                return [units], found_all
+            units, found_all = fewer, False
         found = self.minimal_sets(units)
-        return smallest_first(self.exam, found) or [units], all_ and len(found) < MANY
+        return smallest_first(self.exam, found) or [units], found_all and len(found) < MANY
 
     def without_some(self, units: Units) -> Units | None:
-        """The set without a few units, if it still suffices."""
+        """A sufficient set that lacks up to `REMOVALS` of the units, as few as possible; None if there is none."""
         for size in range(1, REMOVALS + 1):
             sets = (units - set(removed) for removed in itertools.combinations(sorted(units, key=str), size))
             if passing := self.new_among(sets, ()):
@@ -197,9 +215,10 @@ class Sufficiency:
 
 
 def smallest_first(exam: Exam, sets: Iterable[Units]) -> list[Units]:
-    """Sets without any that contain another, or name paths of rows that another has whole; of few units first.
+    """Sets in order of size, and of equal size those whose paths get the most attention first.
 
-    Then those most attended to. Where a whole row does, whatever it attends to, no path of it is what is needed.
+    Sets that contain another are left out. So are sets that name paths where another set keeps the same rows whole: if
+    a row suffices whatever it attends to, no path of it is needed.
     """
 
     def attended(units: Units) -> float:

@@ -25,9 +25,9 @@ MARGIN = 9  # for the layers' names
 NARROWEST, WIDEST = 6, 14  # characters from one role to the next
 TALLEST = 4  # most lines for the names of roles
 LAST = "each", "query"  # roles that stand at the right
-LISTED = 16  # most paths of a layer that are listed
+LISTED = 16  # most paths of a layer in a list
 
-#: The legend of a drawing, by the character that calls for it.
+#: The sentences of a drawing's legend, by the character that each explains.
 LEGEND = {
     "┄": "Dotted: reads from other chains.",
     "@": "@: reads at its own role.",

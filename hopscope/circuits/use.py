@@ -2,8 +2,8 @@
 
 With all else null, paths may suffice that the full model never uses, because a head becomes active that other heads
 otherwise suppress. Such a path gets almost no attention in the full model, and silencing it there changes almost
-nothing. Both conditions are required, since of two heads that do the same either can be silenced without effect. Also,
-a null pattern may equal what a head does anyway; ablating that head with it then removes nothing.
+nothing. Both conditions are required. If two heads do the same work, either can be silenced without effect. And if a
+null pattern equals what a head does anyway, silencing that head removes nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hopscope.circuits.units import Row
 from hopscope.interventions.patterns import NULLS
 from hopscope.problem.paths import Path
 
-ASLEEP = 0.01  # of its row's attention, and of what all heads move: below both a path is asleep (ours)
-INTACT = 0.9  # of a row's attention, that a null places where the model does: such a row is not idle (ours)
+ASLEEP = 0.01  # a path is asleep if its share of its row's attention and its `Use.moves` are both below this (ours)
+INTACT = 0.9  # least share of attention that null and model place alike for the null to leave a row unchanged (ours)
 
 
 def sleeps(strength: float, use: float) -> bool:

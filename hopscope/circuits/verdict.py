@@ -116,7 +116,7 @@ class Trial:
         return all(map(self.passes, self.tests))
 
     def open(self) -> list[str]:
-        """The names to run on more sequences: those too close to their threshold, and always model and null."""
+        """The names to run on more sequences: those too close to their threshold, and with them model and null."""
         near = [
             name
             for name, (loss, share) in ((name, self.asked(name)) for name in ("model", *self.tests))
@@ -136,7 +136,7 @@ def on_trial(
     Args:
         task: the task of the model.
         changes: by name: the model, the circuit in every test, and the null.
-        rounds: functions that give the results of changes, each on other sequences.
+        rounds: functions that give the results of changes, each on further sequences.
         strict: whether a circuit must keep all but 1 % of the gap between model and null.
     """
     accounts: dict[str, Account] = {}
@@ -168,7 +168,7 @@ def judge(
 
     Args:
         trial: the losses and accuracies of the model, the circuit and the null.
-        n_paths: the number of its paths.
+        n_paths: the number of the circuit's paths.
         hint: a probable cause, if a test failed or no set of paths was found.
         advice: what to try if the model has not solved its task.
         minimal: whether the search showed that nothing can be left out.

@@ -47,7 +47,7 @@ def paragraph(circuit: Circuit, task: Task, least: int | None = None) -> str:
     parts = (repeated, feeding, unnamed, loss_words, untouched, removal_costs, takeover_words)
     about = [sentence for part in parts for sentence in part(circuit)]
     words = " ".join([*refusal(circuit), *does, *about, *compared(circuit, task, least)])
-    described = PLACES | WORDS if isinstance(searched, Relations) else {}  # of places and relations: `each`, `−1`
+    described = PLACES | WORDS if isinstance(searched, Relations) else {}  # words for `each`, `−1` and others
     return NAMED.sub(lambda match: described.get(match[1], match[0]), words)
 
 

@@ -20,7 +20,7 @@ from hopscope.circuits.exam import Exam, names
 from hopscope.circuits.judging.truths import verified
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.report import Report, claimed
-from hopscope.circuits.sequential import FEW, Outcome
+from hopscope.circuits.sequential import FIRST, Outcome
 from hopscope.circuits.sufficiency import CLOSER, LAST, Sufficiency
 from hopscope.circuits.units import NO_ROLE, Row, row_of
 from hopscope.circuits.words import paragraph
@@ -254,7 +254,7 @@ def test_more_sequences_are_drawn_near_the_threshold(kind):
     exam.accuracy = 0.0  # so that the loss alone decides
     assert not suffices.ask("live", [half])[0].passed
     drawn = suffices.sequences
-    assert drawn == (LAST if kind == "near" else FEW)
+    assert drawn == (LAST if kind == "near" else FIRST)
     assert suffices.undecided == ({half} if kind == "near" else set())
     assert suffices.look_closer() == (kind == "near")
     assert not suffices.ask("live", [half])[0].passed

@@ -145,7 +145,7 @@ def test_two_that_do_the_same_are_both_told_though_neither_is_missed():
     trial = report.trial(units)
     one = [Found(path, 1.0, "", None, 0.0, 0.0) for path in sorted(units - {FIRST})]
     rest = Found(FIRST, 1.0, "", None, trial.losses["live"].high + 1, 0.0)
-    assert report.narrowed(units, trial, (rest, *one), {}, report.few) == (units, trial, (rest, *one))
+    assert report.narrowed(units, trial, (rest, *one), {}, report.first_part) == (units, trial, (rest, *one))
 
 
 def test_what_is_told_of_a_refused_set_is_never_accepted_by_the_way():
@@ -157,7 +157,7 @@ def test_what_is_told_of_a_refused_set_is_never_accepted_by_the_way():
     high = trial.losses["live"].high + 1
     measured = tuple(Found(path, 1.0, "", None, 0.0 if path == idle else high, 0.0) for path in sorted(units))
     assert report.trial(units - {idle}).fits()
-    assert report.narrowed(units, trial, measured, {}, report.few) == (units, trial, measured)
+    assert report.narrowed(units, trial, measured, {}, report.first_part) == (units, trial, measured)
 
 
 def test_what_few_sequences_do_not_show_is_blamed_on_nobody():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hopscope.circuits.changes import idle, separable
-from hopscope.circuits.completeness import few, number_of_sets, work
+from hopscope.circuits.completeness import affordable, number_of_sets, work
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.exam import Discovery, Exam
 from hopscope.circuits.sequential import HOPELESS, Asked, decide
@@ -269,7 +269,7 @@ def test_many_sets_are_tried_only_where_they_share_passes(name, null):
     settings = Discovery(null=null, discovery=8, selection=8, report=8)
     exam = Exam(evaluator.model, evaluator.batch.task, settings, lambda _: None)
     rows = [Row(layer, 0, f"a role {i}") for layer in (0, 1) for i in range(20)]
-    assert few(exam, rows[:20], 2) and few(exam, rows, 2) == ((name, null) == ("MLP", "uniform"))
+    assert affordable(exam, rows[:20], 2) and affordable(exam, rows, 2) == ((name, null) == ("MLP", "uniform"))
 
 
 @pytest.mark.parametrize("attention", ["softmax", "linear"])

@@ -15,7 +15,7 @@ from torch import Tensor
 from hopscope.circuits.components.graph import Edge
 from hopscope.circuits.components.patching import Patching
 
-STEPS = 5  # of EAP-IG, as its authors take by default
+STEPS = 5  # steps of EAP-IG, its authors' default
 
 
 def eap(lab: Patching) -> dict[Edge, float]:
@@ -38,7 +38,7 @@ def slope(lab: Patching, inputs: Tensor) -> Tensor:
     with torch.enable_grad():
         extra = torch.zeros(shape, dtype=inputs.dtype, device=inputs.device, requires_grad=True)
         [outputs] = lab.run(whole, inputs=inputs, extra=extra)
-        loss = lab.losses_of(outputs).mean()  # of sequences, each counting as much, as where edges are cut
+        loss = lab.losses_of(outputs).mean()  # every sequence weighs the same, as where edges are cut
         [found] = torch.autograd.grad(loss, extra)
     return -found
 

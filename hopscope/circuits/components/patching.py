@@ -31,19 +31,19 @@ Stream = Float[Tensor, "... batch position d_model"]
 #: For each change, what is kept: (target, source), True where the edge is in.
 Mask = Bool[Tensor, "change target source"]
 
-#: What a source that is cut off puts out, from what it puts out on every sequence, (source, batch, position, d_model).
+#: The outputs that cut edges carry, computed from those of the unchanged model, (source, batch, position, d_model).
 ACTIVATION_NULLS: dict[str, Callable[[Tensor], Tensor]] = {
     "zero": torch.zeros_like,
     "mean": lambda clean: clean.mean(1, keepdim=True).expand_as(clean),
     "resample": lambda clean: clean.roll(1, 1),
 }
 Reader = Callable[..., tuple[Tensor, Tensor]]
-EXACT = 64  # by how many units of rounding what sources put out may miss the stream, relative to their size
+EXACT = 64  # rounding errors (eps) by which the sum of all outputs may miss the stream, relative to their size (ours)
 NEEDS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_z", "hook_attn_out")
 
 
 class Enough(Exception):
-    """Ends a forward pass once all that is wanted of it is known."""
+    """Ends a forward pass once the activations that it is run for are known."""
 
 
 class Written:
@@ -90,7 +90,7 @@ class Patching(Lab[Collection[Edge]]):
         self.tile = tile_for(model, batch) if tile is None else tile
         self.wiring = Wiring.of(model.architecture)
         check(model, self.wiring)
-        self.forwards = 0.0  # over the whole set
+        self.forwards = 0.0  # in passes over the whole batch
         self.out = self.output_weights()
         with torch.no_grad():
             self.clean = self.outputs_on(batch.inputs)
@@ -247,14 +247,14 @@ class Patching(Lab[Collection[Edge]]):
         few edges.
         """
         sources = len(now.each)
-        few = wanted.sum(1) * 2 < sources
+        from_null = wanted.sum(1) * 2 < sources
         streams = now.whole[change]
-        if few.any():
-            streams[few] = self.null[:sources].sum(0) + now.bias
-        for source, differs in enumerate((wanted == few[:, None]).unbind(1)):
+        if from_null.any():
+            streams[from_null] = self.null[:sources].sum(0) + now.bias
+        for source, differs in enumerate((wanted == from_null[:, None]).unbind(1)):
             if differs.any():
                 more = now.each[source][change[differs]] - self.null[source]
-                streams[differs] += torch.where(few[differs], 1, -1).to(more)[:, None, None, None] * more
+                streams[differs] += torch.where(from_null[differs], 1, -1).to(more)[:, None, None, None] * more
         return streams
 
     def add_layer(self, layer: int, now: Written, read: Reader) -> None:

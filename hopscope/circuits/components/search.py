@@ -28,12 +28,12 @@ from hopscope.core.settings import Settings, setting
 from hopscope.models.base import Model
 from hopscope.tasks.base import Task
 
-CHUNK = 64  # sequences of the report that are run together
-SELECTION = 256  # to check what the search found on
-TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold, tried in turn
-POINTS = 24  # sizes of a curve beside those of MIB
-MORE = 7  # times as many further sequences are reported on where an interval contains its threshold (ours)
-SIGNS: dict[str, Callable[[float], float]] = {"": abs, SIGNED: float}  # what units are ranked by
+CHUNK = 64  # sequences that are run together on other data than the search's
+SELECTION = 256  # sequences on which the set that the search found is checked
+TIGHTER = (1.0, 0.6, 0.3)  # shares of the threshold that the search allows in turn, until the check passes
+POINTS = 24  # steps between the sizes at which a curve is measured, in addition to MIB's sizes
+MORE = 7  # times the report's sequences: reported on in addition if an interval contains its threshold (ours)
+SIGNS: dict[str, Callable[[float], float]] = {"": abs, SIGNED: float}  # by name's ending, what units are ranked by
 Watch = Callable[[str], None]
 Units = frozenset[str]
 
@@ -91,10 +91,10 @@ class Hunt:
         self.tighten(1.0)
 
     def tighten(self, share: float) -> None:
-        """Use stricter bounds.
+        """Set the bounds of the search.
 
-        The loss may rise to this share of the threshold. The accuracy may fall by half of this share of what the task
-        allows (ours).
+        The loss may rise to this share of the threshold. The accuracy may fall by half of this share of the fall that
+        the task allows (ours).
         """
         self.bound = self.threshold - (1 - share) * abs(self.threshold)
         self.accuracy = self.lossless - share * max(0.0, self.lossless - self.demand) / 2
@@ -126,7 +126,7 @@ class Hunt:
     # Stages --------------------------------------------------------------------------------------------------
 
     def solve(self) -> ComponentCircuit:
-        """Run all stages; for a model that has not solved its task, only rankings and curves are made."""
+        """Run all stages. A model that has not solved its task gets rankings and curves, but no circuit."""
         every = frozenset(self.units)
         self.watch(f"cutting each of {len(every)} {self.settings.unit}")
         effects = {unit: loss.mean - self.whole for unit, loss in self.without_each(every).items()}
@@ -145,7 +145,7 @@ class Hunt:
         return self.report(ordered, effects=effects, scores=scores, removals=removals, curves=curves)
 
     def chosen(self, ranking: Sequence[str]) -> Units:
-        """A minimal set that also suffices on other sequences; bounds are tightened as long as it does not."""
+        """A minimal set. While it fails on the sequences of the check, the search is repeated with stricter bounds."""
         found: Units = frozenset()
         for share in TIGHTER:
             self.tighten(share)
@@ -161,7 +161,7 @@ class Hunt:
         return {unit: sum(scores[edge] for edge in edges) for unit, edges in self.units.items()}
 
     def smallest(self, ranking: Sequence[str]) -> Units:
-        """A set under the threshold from which no single unit can be left out."""
+        """A set below the bound from which no single unit can be left out."""
         prefix = ranking[: shortest(ranking, self.passes)]
         chosen = minimal(prefix, self.passes)
         while (spared := self.spared(chosen, ranking)) is not None:
@@ -169,7 +169,7 @@ class Hunt:
         return chosen
 
     def spared(self, chosen: Units, ranking: Sequence[str]) -> str | None:
-        """The unit that is missed least and without which the others still pass; None if there is none."""
+        """The lowest-ranked unit without which the others still pass; None if there is none."""
         candidates = (unit for unit in reversed(ranking) if unit in chosen)
         return next((unit for unit in candidates if self.passes(chosen - {unit})), None)
 

@@ -1,8 +1,8 @@
 """A test of the known circuits of hand-made models: do the circuits in truth.json suffice, and are they minimal?
 
-The plan of a hand-made model says which paths it uses. Whether each of them is needed depends on what leaks through the
-others when it is removed, so this is tested as in the search (`sufficiency`). If there are few paths, all subsets of
-all circuits together are tried; otherwise all removals of up to three paths from each circuit.
+The plan of a hand-made model says which paths it uses. Whether each of them is needed depends on what still gets
+through the others when it is removed, so this is tested as in the search (`sufficiency`). If all circuits together have
+few paths, every subset of these paths is tried. Otherwise each circuit is tested by itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from hopscope.models.base import Model
 from hopscope.problem.paths import Path
 from hopscope.tasks.base import Task
 
-TOGETHER = 8  # paths: up to here all subsets of all circuits together are tried
-FEW = Discovery(discovery=32, selection=8, report=8)
+TOGETHER = 8  # most paths of all circuits together for every subset of these paths to be tried
+SETTINGS = Discovery(discovery=32, selection=8, report=8)  # the joint test draws its own sequences
 
 
 def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def verified(model: Model, task: Task, truth: Mapping[str, Any]) -> dict[str, An
         The same content with an entry `verified`: `suffices`, whether a planned circuit suffices; `how`, which sets
         were tried; and `spare`, the planned paths that no minimal circuit needs.
     """
-    exam = Exam(model, task, FEW, lambda _: None)
+    exam = Exam(model, task, SETTINGS, lambda _: None)
     planned: list[Units] = [frozenset(map(Path.from_dict, paths)) for paths in truth["circuits"]["uniform"]]
     suffices = Sufficiency(exam)
     together: Units = frozenset().union(*planned)

@@ -13,7 +13,7 @@ import click
 
 from hopscope.circuits.components.search import Components, find_components
 from hopscope.circuits.discovery import Discovery
-from hopscope.circuits.report import FEW
+from hopscope.circuits.report import FIRST_PART
 from hopscope.circuits.text_drawing import drawing, wiring
 from hopscope.circuits.words import RULES, remarks
 from hopscope.cli.given import refuse_beside
@@ -232,7 +232,7 @@ def tell(source: Run, found: Investigation) -> None:
         out.print(f"{one.strength:9.2f}  {without}{one.path}{rule}")
     tell_losses(circuit.losses, LOSSES)
     n, about = circuit.losses["model"].n, circuit.protocol
-    out.print(f"\nOn {n} fresh sequences; without a path on {FEW}, or on all if near the threshold.", end=" ")
+    out.print(f"\nOn {n} fresh sequences; without a path on {FIRST_PART}, or on all if near the threshold.", end=" ")
     out.print(f"Null {about['null']}, search seed {about['seed']}.")
     out.print("\n" + " ".join(remarks(circuit, source.task, found.least)))
     if stable := found.stability:
