@@ -15,6 +15,7 @@ from hopscope.circuits.components.graph import component_edges, component_nodes,
 from hopscope.circuits.evaluator import Evaluator, Hard
 from hopscope.circuits.export.formats import component_graph, to_eap_ig
 from hopscope.circuits.losses import Loss
+from hopscope.circuits.units import Row
 from hopscope.drawing.views import views
 from hopscope.models.transformer import Architecture
 from hopscope.problem.paths import Path
@@ -104,6 +105,12 @@ def test_only_heads_that_attend_from_queries_write_to_the_logits():
         "a1.h0->logits",
         "a3.h0->logits",
     ]
+
+
+@pytest.mark.parametrize(("row", "writes"), [("L1H1 query", True), ("L1H1 (none)", True), ("L1H1 value[2]", False)])
+def test_whole_rows_write_to_the_logits_if_answers_may_be_read_there(row, writes):
+    graph = component_graph(replace(circuit(), rows=(Row.parse(row),)), SHAPE)
+    assert graph.nodes["a1.h1"].in_graph and graph.edges["a1.h1->logits"].in_graph == writes
 
 
 def test_attention_only_models_have_their_mlps_out_of_the_graph():

@@ -56,10 +56,10 @@ def component_graph(circuit: Circuit, shape: Shape) -> ComponentGraph:
     A head is in the graph if the circuit has one of its paths, or needs one of its rows whole. There is an edge between
     two such heads if a certificate says that a path of the first feeds a path of the second, directly or through MLPs.
     Without certificates, all three edges exist if the first is in an earlier layer. Each head reads the input. Only
-    heads with a path from the query, or with a whole row of positions without a role, write to the logits, because
-    answers are read there. A model's MLPs are all in the graph, with all their edges to what is in it, because paths do
-    not say what MLPs do and no ablation of paths takes them out. A model without MLPs still has MLP nodes, as EAP-IG's
-    reader expects, marked as not in the graph. The projection is a guess, which `tested` checks edge by edge.
+    heads with a path or whole row of the query, or a whole row of positions without a role, write to the logits,
+    because answers are read there. A model's MLPs are all in the graph, with all their edges to what is in it, because
+    paths do not say what MLPs do and no ablation of paths takes them out. A model without MLPs still has MLP nodes, as
+    EAP-IG's reader expects, marked as not in the graph. The projection is a guess, which `tested` checks edge by edge.
 
     A head's score is the rise of the loss without its most costly path; an edge's score is the lower of its ends'
     scores. So any threshold on scores leaves no edge without its nodes.
@@ -77,8 +77,7 @@ def component_graph(circuit: Circuit, shape: Shape) -> ComponentGraph:
     scores = {name: top if name in fixed else worth.get(name, 0.0) for name in nodes}
     kept = {name for name in nodes if name in fixed or name in worth}
     feeds = fed(circuit.supplies)
-    writing = {node_of(found.path) for found in circuit.paths if found.path.query == "query"}
-    writing |= {node_of(row) for row in circuit.rows if row.query == NO_ROLE}
+    writing = {node_of(unit) for unit in circuit.units if unit.query in ("query", NO_ROLE)}
 
     def stands(edge: str) -> bool:
         source, target, _ = ends(edge)
