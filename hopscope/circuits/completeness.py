@@ -103,7 +103,7 @@ def try_every_set(exam: Exam, suffices: Sufficiency, found: Sequence[Units]) -> 
         decided = not (0 < len(open_) <= OPEN and suffices.look_closer())
     how = (
         f"every set of up to {size} of the model's {len(rows)} rows was tried live, unless it must hold a known "
-        f"circuit, and by hand all paths in those that get at least {ASLEEP:.0%} of their row's attention"
+        f"circuit; in those that passed, all paths with at least {ASLEEP:.0%} of the attention took every test"
     )
     claim = Completeness("proven", how, min(map(len, found)))
     if open_:
