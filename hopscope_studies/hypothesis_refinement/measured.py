@@ -13,9 +13,9 @@ from hopscope.core.storage import write_json
 from hopscope.experiments.reports import Report
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.base_hypotheses import Domain
 from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement, Instance
 from hopscope.language.controlled import Row, controlled, of_values
+from hopscope.language.domains.base import Domain
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.opening import open_backend
 from hopscope_studies.hypothesis_refinement.refinement import (

@@ -12,7 +12,7 @@ from pandas import DataFrame
 
 from hopscope.experiments.results import claim_ids
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.hypothesis_refinement import DOMAINS, SEEN, HypothesisRefinement
+from hopscope.language.benchmarks.hypothesis_refinement import DOMAINS, SEEN, HypothesisRefinement, domain_named
 from hopscope_studies.hypothesis_refinement.experiments import hypothesis_refinement
 from hopscope_studies.hypothesis_refinement.figure import figure
 from hopscope_studies.hypothesis_refinement.measured import Proposals
@@ -63,7 +63,7 @@ def test_the_loop_stops_when_a_rule_fits_and_keeps_the_best_of_all_rounds():
 
 
 def test_a_scripted_proposer_is_right_as_often_as_it_says():
-    world = DOMAINS["lights"]
+    world = domain_named("lights")
     propose = scripted(world, "cup", 30, Draw("test", {}, 0, 0))
     said = [propose("", 1)[0] for _ in range(200)]
     assert said.count("cup") / 200 == pytest.approx(0.3, abs=5 * (0.21 / 200) ** 0.5)
