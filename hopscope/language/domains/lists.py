@@ -15,7 +15,7 @@ LIST = r"\[\s*(?:\d{1,4}(?:\s*,\s*\d{1,4}){0,31})?\s*\]"
 class Lists(Sequences):
     """Lists of three to five numbers from 0 to 9."""
 
-    OPERATIONS = {  # noqa: RUF012  the base says that it is the class's
+    OPERATIONS = {  # noqa: RUF012
         "reverse": lambda x: x[::-1],
         "sort": lambda x: tuple(sorted(x)),
         "unique": lambda x: tuple(dict.fromkeys(x)),
