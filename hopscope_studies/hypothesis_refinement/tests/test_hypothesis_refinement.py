@@ -188,6 +188,29 @@ def test_what_chance_could_do_is_undecided():
         assert {one for one, verdict in verdicts(**changes).items() if verdict == "undecided"} == {id}
 
 
+def test_other_domains_are_judged_by_the_same_thresholds_and_only_by_what_was_asked():
+    """Grids in the place of lists, and commands, asked in code alone, in that of lights."""
+    of_grids = table(form=(0.9, 0.0), lists=0.3).replace({"domain": {"lists": "grids", "lights": "commands"}})
+    chosen = of_grids[of_grids.measure == "choice"].assign(domain="grids", chance=0.25, value=0.3, low=0.2, high=0.4)
+    both = pandas.concat([of_grids, chosen[chosen.labels == "true"]], ignore_index=True)
+    found = {claim.id: claim for claim in hypothesis_refinement.claims(both)}
+    of_models = {id: claim.verdict for id, claim in found.items() if id.startswith(("grids", "commands", "form"))}
+    assert of_models == {
+        "grids_beyond_guessing": "holds",
+        "grids_beyond_shuffled": "holds",
+        "grids_chosen_beyond_guessing": "undecided",  # 0.2 to 0.4 holds a quarter
+        "grids_chosen_beyond_shuffled": "undecided",  # no row
+        "commands_chosen_beyond_guessing": "holds",
+        "commands_chosen_beyond_shuffled": "holds",
+        "form_of_grids": "holds",
+    }
+    assert found["grids_chosen_beyond_guessing"].number == pytest.approx(0.3)
+    assert found["grids_beyond_guessing"].number == pytest.approx(0.3 - 0.06)
+    assert "> 0 " in found["grids_beyond_guessing"].threshold
+    assert "> 0.25" in found["grids_chosen_beyond_guessing"].threshold
+    assert "{" not in "".join(claim.sentence for claim in found.values())
+
+
 def test_the_figure_shows_the_closed_form_noise_and_outputs():
     titles = [ax.get_title("left") for ax in figure(table()).axes]
     assert titles == [
