@@ -65,7 +65,7 @@ def draw_noise(ax: Axes, rows: DataFrame) -> None:
 def draw_outputs(ax: Axes, rows: DataFrame) -> None:
     """Draw language models' format rates and accuracies, with shuffled examples as control; dashes are chance."""
     some = rows[rows.labels.isin(["true", "shuffled"]) & (rows.protocol == rows.measure.map(PROTOCOLS))]
-    some = some.assign(kind=list(zip(some.domain, some.layout, some.measure, strict=True)))
+    some = some.assign(kind=some[["domain", "layout", "measure"]].apply(tuple, axis=1))
     kinds = sorted(set(some.kind), reverse=True)
     for labels, ink, shift in (("true", PALETTE[0], -SHIFT), ("shuffled", PALETTE[1], SHIFT)):
         part = some[some.labels == labels]
