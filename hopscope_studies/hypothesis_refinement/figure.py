@@ -36,9 +36,8 @@ def draw_found(ax: Axes, rows: DataFrame) -> None:
         ax.plot(tried, [1 - (1 - float(str(p)) / 100) ** n for n in tried], color=ink, lw=1, label=f"p = 0.{p:02d}")
         for shift, marker, (_, part) in zip((0.96, 1.04), "os", group.groupby("domain", sort=False), strict=False):
             points(ax, list(part.tried * shift), part, ink, "", marker)
-    names = ", ".join(f"{domain} {sign}" for domain, sign in zip(rows.domain.unique(), "●■", strict=False))
     ax.set(xscale="log", ylim=(0, 1.03), xlabel="hypotheses, NT", ylabel="rules found")
-    ax.set_title(f"1 − (1 − p)^(NT); {names}")
+    ax.set_title("1 − (1 − p)^(NT); " + ", ".join(map(" ".join, zip(rows.domain.unique(), "●■", strict=False))))
     ax.set_xticks([1, 3, 5, 15], ["1", "3", "5", "15"])
     ax.minorticks_off()
     ax.legend(loc="lower right")
@@ -74,7 +73,8 @@ def draw_outputs(ax: Axes, rows: DataFrame) -> None:
     middles = [kinds.index(kind) for kind in chance.kind]
     ax.hlines(chance.chance, [x - 0.4 for x in middles], [x + 0.4 for x in middles], color=GREY, ls="--", lw=1)
     names = {"valid": "form", "raw": "right", "choice": "likelier"}
-    ax.set_xticks(range(len(kinds)), [f"{names[m]}\n{layout}\n{domain}" for domain, layout, m in kinds], fontsize=7)
+    words = [f"{names[m]}\n{layout}\n{domain}" for domain, layout, m in kinds]
+    ax.set_xticks(range(len(kinds)), words, fontsize=7 if len(kinds) < 9 else 5.5)
     ax.set_yticks(SHARES)
     ax.set(ylim=(-0.02, 1.28), title=f"{' and '.join(sorted(set(rows.model)))}: what a rule makes of a ninth input")
     ax.legend(loc="upper right")

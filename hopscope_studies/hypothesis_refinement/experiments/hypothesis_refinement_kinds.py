@@ -14,7 +14,7 @@ from hopscope_studies.hypothesis_refinement.experiments import hypothesis_refine
 claims, figure, table = lists.claims, lists.figure, lists.table
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 3, "cpu": 700, "paper": 10800}
+SECONDS = {"quick": 3, "cpu": 450, "paper": 10800}
 
 
 def runs(scale: str) -> Iterator[Work]:
