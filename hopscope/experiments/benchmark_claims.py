@@ -47,5 +47,5 @@ def tested(id: str, sentence: str, rows: DataFrame, what: str, section: str) -> 
         sentence,
         series(rows, "value"),
         "difference of the means",
-        also=bounds or [bound("difference", [])],
+        also=bounds or [bound("difference", [], above=0)],
     )

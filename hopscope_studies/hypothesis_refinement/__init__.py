@@ -3,5 +3,6 @@
 Found: T rounds of N proposals, each right with probability p, find a share 1 − (1 − p)^(NT) of the rules, within
 sampling error. If a share e of the examples is spoilt, the right rule fits all eight examples with probability (1 −
 e)^8 only. Taking the rule that fits the most examples is then more often right. SmolLM2 uses the examples a little: of
-its answers about a light 65 % are right, and 43 % with shuffled examples. On lists it is at chance.
+its answers about a light 65 % are right, and 43 % with shuffled examples. On lists it is at chance. On small coloured
+grids it chooses better than chance, but as well with shuffled examples; on commands in nonce words it is at chance.
 """

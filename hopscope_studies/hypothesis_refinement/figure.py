@@ -8,9 +8,10 @@ from pandas import DataFrame
 
 from hopscope.drawing.curves import points
 from hopscope.drawing.style import GREY, PALETTE, picture, styled
+from hopscope_studies.hypothesis_refinement.claims import PROTOCOLS
 
 SHIFT = 0.17  # between points of one place
-MARKERS = {"lists": "o", "lights": "s"}
+SHARES = (0, 0.2, 0.4, 0.6, 0.8, 1)
 
 
 @styled
@@ -30,19 +31,13 @@ def draw_found(ax: Axes, rows: DataFrame) -> None:
     some = rows[(rows.measure == "found") & rows.labels.str.startswith("p ")].copy()
     some[["p", "N", "T"]] = some.labels.str.extract(r"p (\d+) N (\d+) T (\d+)").astype(int)
     some = some[some.p > 0].assign(tried=lambda frame: frame.N * frame["T"])
+    tried = [n / 4 for n in range(2, 81)]
     for (p, group), ink in zip(some.groupby("p"), PALETTE, strict=False):
-        tried = [n / 4 for n in range(2, 81)]
         ax.plot(tried, [1 - (1 - float(str(p)) / 100) ** n for n in tried], color=ink, lw=1, label=f"p = 0.{p:02d}")
-        for shift, (domain, marker) in zip((0.96, 1.04), MARKERS.items(), strict=True):
-            part = group[group.domain == domain]
+        for shift, marker, (_, part) in zip((0.96, 1.04), "os", group.groupby("domain", sort=False), strict=False):
             points(ax, list(part.tried * shift), part, ink, "", marker)
-    ax.set(
-        xscale="log",
-        ylim=(0, 1.03),
-        xlabel="hypotheses, NT",
-        ylabel="rules found",
-        title="1 − (1 − p)^(NT); lists ●, lights ■",
-    )
+    ax.set(xscale="log", ylim=(0, 1.03), xlabel="hypotheses, NT", ylabel="rules found")
+    ax.set_title("1 − (1 − p)^(NT); " + ", ".join(map(" ".join, zip(rows.domain.unique(), "●■", strict=False))))
     ax.set_xticks([1, 3, 5, 15], ["1", "3", "5", "15"])
     ax.minorticks_off()
     ax.legend(loc="lower right")
@@ -59,29 +54,27 @@ def draw_noise(ax: Axes, rows: DataFrame) -> None:
         ("found by what fits", PALETTE[1], 0.8),
         ("found by what fits best", PALETTE[0], -0.8),
     ):
-        for domain, marker in MARKERS.items():
-            part = some[(some.measure == measure) & (some.domain == domain)]
-            points(ax, list(part.noise + shift), part, ink, measure if domain == "lists" else "", marker)
+        for marker, (_, part) in zip("os", some[some.measure == measure].groupby("domain", sort=False), strict=False):
+            points(ax, list(part.noise + shift), part, ink, measure if marker == "o" else "", marker)
     ax.set(ylim=(-0.02, 1.5), xlabel="examples spoilt, %", title="Noise, p = 0.5, N = 5, T = 3")
-    ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    ax.set_yticks(SHARES)
     ax.legend(loc="upper right")
 
 
 def draw_outputs(ax: Axes, rows: DataFrame) -> None:
     """Draw language models' format rates and accuracies, with shuffled examples as control; dashes are chance."""
-    measures = (("greedy_strict", "valid"), ("greedy_lenient", "raw"), ("log_likelihood", "choice"))
-    some = rows[rows.labels.isin(["true", "shuffled"])]
-    some = some[[pair in measures for pair in zip(some.protocol, some.measure, strict=True)]]
-    kinds = sorted(set(zip(some.domain, some.layout, some.measure, strict=True)), reverse=True)
+    some = rows[rows.labels.isin(["true", "shuffled"]) & (rows.protocol == rows.measure.map(PROTOCOLS))]
+    some = some.assign(kind=some[["domain", "layout", "measure"]].apply(tuple, axis=1))
+    kinds = sorted(set(some.kind), reverse=True)
     for labels, ink, shift in (("true", PALETTE[0], -SHIFT), ("shuffled", PALETTE[1], SHIFT)):
         part = some[some.labels == labels]
-        keys = zip(part.domain, part.layout, part.measure, strict=True)
-        points(ax, [kinds.index(key) + shift for key in keys], part, ink, f"examples {labels}")
+        points(ax, [kinds.index(kind) + shift for kind in part.kind], part, ink, f"examples {labels}")
     chance = some[(some.labels == "true") & some.chance.notna()]
-    middles = [kinds.index(key) for key in zip(chance.domain, chance.layout, chance.measure, strict=True)]
+    middles = [kinds.index(kind) for kind in chance.kind]
     ax.hlines(chance.chance, [x - 0.4 for x in middles], [x + 0.4 for x in middles], color=GREY, ls="--", lw=1)
     names = {"valid": "form", "raw": "right", "choice": "likelier"}
-    ax.set_xticks(range(len(kinds)), [f"{names[m]}\n{layout}\n{domain}" for domain, layout, m in kinds], fontsize=7)
-    ax.set_yticks([0, 0.2, 0.4, 0.6, 0.8, 1])
+    words = [f"{names[m]}\n{layout}\n{domain}" for domain, layout, m in kinds]
+    ax.set_xticks(range(len(kinds)), words, fontsize=7 if len(kinds) < 9 else 5.5)
+    ax.set_yticks(SHARES)
     ax.set(ylim=(-0.02, 1.28), title=f"{' and '.join(sorted(set(rows.model)))}: what a rule makes of a ninth input")
     ax.legend(loc="upper right")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,12 @@ from hopscope.core.storage import write_json
 from hopscope.experiments.reports import Report
 from hopscope.experiments.work import Work
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.base_hypotheses import Domain
-from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement, Instance
+from hopscope.language.benchmarks.hypothesis_refinement import SEEN, HypothesisRefinement, Instance, domain_named
 from hopscope.language.controlled import Row, controlled, of_values
+from hopscope.language.domains.base import Domain
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.opening import open_backend
-from hopscope_studies.hypothesis_refinement.refinement import (
-    Refined,
-    found_by_chance,
-    refine,
-    scripted,
-    spared,
-)
+from hopscope_studies.hypothesis_refinement.refinement import Refined, found_by_chance, refine, scripted, spared
 
 REPORT = "refinement.json"
 RIGHT = (5, 20, 50)  # percent of a proposer's hypotheses
@@ -47,66 +42,56 @@ class Proposals(Report):
         return {"seed": self.seed, "part": "proposers", "model": "", "domain": self.domain, "layout": ""}
 
     def report(self) -> dict[str, Any]:
-        return {"rows": [*self.exact(), *self.grid(), *self.wrong(), *self.noisy()]}
+        return {"rows": [*self.exact(), *self.grid(), *self.noisy()]}
 
-    def drawn(self, noise: int = 0) -> tuple[Domain, list[Instance]]:
-        """The domain, and its rules with examples."""
+    @property
+    def world(self) -> Domain:
+        """The domain."""
+        return domain_named(self.domain)
+
+    def drawn(self, noise: int = 0) -> list[Instance]:
+        """Rules with examples."""
         bench = HypothesisRefinement(self.domain, "rule", noise)
-        return bench.world, [bench.instance(self.seed, index) for index in range(self.count)]
+        return [bench.instance(self.seed, index) for index in range(self.count)]
 
     def exact(self) -> Iterator[Row]:
         """Rows on a proposer that tries every rule of the grammar."""
-        world, instances = self.drawn()
-        yield self.row("every rule", "found", [float(world.consistent(one.shown) == [one.rule]) for one in instances])
+        yield row("every rule", "found", [self.world.consistent(one.shown) == [one.rule] for one in self.drawn()])
 
     def grid(self) -> Iterator[Row]:
-        """Rows on proposers that are right with a given probability, by N and T."""
-        for percent in RIGHT:
-            for hypotheses, rounds in SIZES:
-                name = f"p {percent} N {hypotheses} T {rounds}"
-                chance = found_by_chance(percent, hypotheses, rounds)
-                yield from self.scored(name, self.refined(percent, hypotheses, rounds, 0), chance)
-
-    def wrong(self) -> Iterator[Row]:
-        """Rows on a proposer that is never right: the score of the best of its wrong rules."""
-        yield from self.scored("p 0 N 5 T 3", self.refined(0, 5, 3, 0), 0.0)
+        """Rows on proposers that are right with a given probability, by N and T, and on one that is never right."""
+        for percent, (hypotheses, rounds) in [*product(RIGHT, SIZES), (0, (5, 3))]:
+            name = f"p {percent} N {hypotheses} T {rounds}"
+            pairs = self.refined(percent, hypotheses, rounds)
+            chance = found_by_chance(percent, hypotheses, rounds)
+            yield row(name, "found", [loop.rule == one.rule for one, loop in pairs], chance)
+            raw = [self.world.kept(loop.rule, one.tests) / len(one.tests) for one, loop in pairs]
+            yield row(name, "raw", raw)
+            yield row(name, "task", [value == 1 for value in raw])
+            yield row(name, "examples kept", [self.world.kept(loop.rule, one.seen) / SEEN for one, loop in pairs])
 
     def noisy(self) -> Iterator[Row]:
         """Rows with corrupted examples: how often the right rule still fits them all, how often the best is right."""
-        percent, hypotheses, rounds = SURE
         for noise in NOISES:
-            world, instances = self.drawn(noise)
-            fits = [float(world.kept(one.rule, one.shown) == SEEN) for one in instances]
-            yield self.row(f"noise {noise}", "right rule fits", fits, spared(noise, SEEN))
-            found = self.refined(percent, hypotheses, rounds, noise)
-            pairs = list(zip(instances, found, strict=True))
-            exactly = [float(loop.fits and loop.rule == one.rule) for one, loop in pairs]
-            yield self.row(f"noise {noise}", "found by what fits", exactly)
-            yield self.row(f"noise {noise}", "found by what fits best", [float(x.rule == one.rule) for one, x in pairs])
+            pairs, name = self.refined(*SURE, noise), f"noise {noise}"
+            fits = [self.world.kept(one.rule, one.shown) == SEEN for one, _ in pairs]
+            yield row(name, "right rule fits", fits, spared(noise, SEEN))
+            yield row(name, "found by what fits", [loop.fits and loop.rule == one.rule for one, loop in pairs])
+            yield row(name, "found by what fits best", [loop.rule == one.rule for one, loop in pairs])
 
-    def refined(self, percent: int, hypotheses: int, rounds: int, noise: int) -> list[Refined]:
+    def refined(self, percent: int, hypotheses: int, rounds: int, noise: int = 0) -> list[tuple[Instance, Refined]]:
         """The results of a proposer's loop, one for each rule."""
-        world, instances = self.drawn(noise)
         about = {"domain": self.domain, "p": percent, "N": hypotheses, "T": rounds, "noise": noise}
         found = []
-        for index, one in enumerate(instances):
-            propose = scripted(world, one.rule, percent, Draw("proposals", about, self.seed, index))
-            found.append(refine(world, one.shown, propose, hypotheses, rounds))
+        for index, one in enumerate(self.drawn(noise)):
+            propose = scripted(self.world, one.rule, percent, Draw("proposals", about, self.seed, index))
+            found.append((one, refine(self.world, one.shown, propose, hypotheses, rounds)))
         return found
 
-    def scored(self, name: str, found: Sequence[Refined], chance: float) -> Iterator[Row]:
-        """Rows on how often the right rule is found, and on the best rule's score on tests and examples."""
-        world, instances = self.drawn()
-        pairs = list(zip(found, instances, strict=True))
-        yield self.row(name, "found", [float(loop.rule == one.rule) for loop, one in pairs], chance)
-        raw = [world.kept(loop.rule, one.tests) / len(one.tests) for loop, one in pairs]
-        yield self.row(name, "raw", raw)
-        yield self.row(name, "task", [float(value == 1) for value in raw])
-        yield self.row(name, "examples kept", [world.kept(loop.rule, one.seen) / SEEN for loop, one in pairs])
 
-    def row(self, name: str, measure: str, values: Sequence[float], closed: float | None = None) -> Row:
-        """A mean with its interval and, if there is one, its closed form."""
-        return of_values(name, "scripted", measure, values, closed)
+def row(name: str, measure: str, values: Sequence[float], closed: float | None = None) -> Row:
+    """A mean with its interval and, if there is one, its closed form."""
+    return of_values(name, "scripted", measure, list(map(float, values)), closed)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.base_hypotheses import Domain, Example
+from hopscope.language.domains.base import Domain, Example
 
 #: Given the best hypothesis so far ("" at first) and how many are wanted, hypotheses.
 Proposer = Callable[[str, int], Sequence[str]]

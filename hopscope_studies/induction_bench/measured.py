@@ -107,16 +107,14 @@ class Learned(OfFunctions, Report):
 
     def scored(self, functions: Sequence[dict[str, str]], labels: str, half: bool) -> Iterator[Row]:
         """The learner's measures as the benchmark marks them, and its accuracy on strings that it was never shown."""
-        learned, applied = self.functions.learned, self.functions.applied
+        learned, applied, bench = self.functions.learned, self.functions.applied, self.benchmark
         pairs = [(rules, learned(self.examples(rules, index, half), self.k)) for index, rules in enumerate(functions)]
-        marks = [
-            self.benchmark.exercise(0, 0, (), "", "", (as_text(rules), ())).mark(as_text(found)).measures
-            for rules, found in pairs
-        ]
+        exercises = ((bench.exercise(0, 0, (), "", "", (as_text(rules), ())), found) for rules, found in pairs)
+        marks = [exercise.mark(as_text(found)).measures for exercise, found in exercises]
         for name in InductionBench.MEASURES:
-            yield self.row(labels, name, [mark[name] for mark in marks])
+            yield of_values(labels, "learner", name, [mark[name] for mark in marks], bench.floors().get(name))
         right = [float(applied(a, s) == applied(b, s)) for a, b in pairs for s in self.unseen()]
-        yield self.row(labels, "unseen strings", right)
+        yield of_values(labels, "learner", "unseen strings", right)
 
     def examples(self, rules: Rules, index: int, half: bool) -> dict[str, str]:
         """The strings of a characteristic sample with their outputs, or each with probability one half."""
@@ -130,7 +128,3 @@ class Learned(OfFunctions, Report):
         draw = Draw("unseen", self.benchmark.as_dict(), self.seed, 0)
         letters = self.benchmark.letters
         return ["".join(letters[draw.below(len(letters))] for _ in range(12)) for _ in range(10)]
-
-    def row(self, labels: str, name: str, values: Sequence[float]) -> Row:
-        """A mean, with its interval."""
-        return of_values(labels, "learner", name, values, self.benchmark.floors().get(name))

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,9 @@ MALFORMED = (
 FORMS = (
     *NAMES,
     "induction_bench(k=3, n_letters=3, n_rules=2, labels=shuffled)",
-    *(f"hypothesis_refinement(domain={domain}, answers={form})" for domain, form in
-      (("lights", "output"), ("lists", "rule"), ("lights", "rule"))),
+    *(f"hypothesis_refinement(domain={domain}, answers={form})"
+      for domain, form in product(catalogue.names("language.domains"), ("output", "rule"))
+      if (domain, form) != ("lists", "output")),
 )  # fmt: skip
 
 

@@ -9,16 +9,19 @@ import pytest
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import PROTOCOLS, ask_benchmark
-from hopscope.language.benchmarks.base_lights import LIGHTS, OBJECTS
-from hopscope.language.benchmarks.base_lists import LISTS, OPERATIONS
 from hopscope.language.benchmarks.hypothesis_refinement import (
     DOMAINS,
     SEEN,
     TESTS,
     HypothesisRefinement,
+    domain_named,
 )
+from hopscope.language.domains.lights import OBJECTS
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.code import Code
+
+LISTS, LIGHTS = domain_named("lists"), domain_named("lights")
+OPERATIONS = LISTS.OPERATIONS
 
 BY_HAND = {
     "reverse": ([3, 1, 1, 4], "[4, 1, 1, 3]"),
@@ -62,7 +65,7 @@ def test_a_light_is_on_if_one_of_its_objects_is_there():
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_eight_examples_leave_one_rule_whatever_is_asked(domain):
-    world = DOMAINS[domain]
+    world = domain_named(domain)
     for index in range(60):
         one = HypothesisRefinement(domain).instance(3, index)
         assert one == HypothesisRefinement(domain, "rule").instance(3, index)
@@ -91,8 +94,8 @@ def test_eight_examples_leave_one_rule_whatever_is_asked(domain):
     ],
 )
 def test_outputs_are_read_from_text(domain, text, strict, lenient):
-    assert DOMAINS[domain].read_output(text, lenient=False) == strict
-    assert DOMAINS[domain].read_output(text, lenient=True) == lenient
+    assert domain_named(domain).read_output(text, lenient=False) == strict
+    assert domain_named(domain).read_output(text, lenient=True) == lenient
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,8 @@ def test_outputs_are_read_from_text(domain, text, strict, lenient):
     ],
 )
 def test_rules_are_read_from_text(domain, text, strict, lenient):
-    assert DOMAINS[domain].read_rule(text, lenient=False) == strict
-    assert DOMAINS[domain].read_rule(text, lenient=True) == lenient
+    assert domain_named(domain).read_rule(text, lenient=False) == strict
+    assert domain_named(domain).read_rule(text, lenient=True) == lenient
 
 
 def test_marks_of_a_rule_are_those_of_its_tests():

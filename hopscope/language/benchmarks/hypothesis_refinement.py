@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
+from hopscope.core import catalogue
 from hopscope.core.settings import setting
 from hopscope.formulations.base_draw import Draw
 from hopscope.language.benchmarks.base import CHOICES, Benchmark, Exercise, Mark
-from hopscope.language.benchmarks.base_hypotheses import Domain, Example
-from hopscope.language.benchmarks.base_lights import LIGHTS
-from hopscope.language.benchmarks.base_lists import LISTS
+from hopscope.language.domains.base import Domain, Example
 
-DOMAINS: dict[str, Domain] = {"lists": LISTS, "lights": LIGHTS}
+DOMAINS = tuple(catalogue.names("language.domains"))
 SEEN, TESTS = 8, 8  # examples that are shown, and on which a rule is tested (paper, list functions)
 ATTEMPTS = 1000  # draws of examples until only one rule is consistent; a few usually suffice
 
@@ -55,7 +54,7 @@ class HypothesisRefinement(Benchmark):
     MEASURES: ClassVar[tuple[str, ...]] = ("raw", "task")
     MAX_TOKENS: ClassVar[int] = 24
 
-    domain: str = setting("lists", "functions on lists, or objects that turn on a light", choices=tuple(DOMAINS))
+    domain: str = setting("lists", "which kind of inputs and rules", choices=DOMAINS)
     answers: str = setting("output", "what is asked for", choices=("output", "rule"))
     noise: int = setting(0, "probability, in percent, that an example is wrong (paper: 12.5 to 50)", low=0, high=50)
     labels: str = setting("true", "examples as they are, or with outputs shuffled", choices=("true", "shuffled"))
@@ -63,11 +62,11 @@ class HypothesisRefinement(Benchmark):
     @property
     def world(self) -> Domain:
         """The inputs and rules of `domain`."""
-        return DOMAINS[self.domain]
+        return domain_named(self.domain)
 
     @property
     def chance(self) -> float:
-        return 1 / 2 if (self.domain, self.answers) == ("lights", "output") else 1 / CHOICES
+        return 1 / (self.world.OUTPUTS if self.answers == "output" else CHOICES)
 
     def instance(self, seed: int, index: int) -> Instance:
         """Rule and examples number `index` under a seed, the same for both kinds of question."""
@@ -82,7 +81,7 @@ class HypothesisRefinement(Benchmark):
 
     def question(self, seed: int, index: int) -> Exercise:
         one, world = self.instance(seed, index), self.world
-        statements = [world.statement(x, y) for x, y in one.shown]
+        statements = [world.STATEMENT.format(world.told(x), y) for x, y in one.shown]
         draw = Draw(f"{self.name()} choices", {"domain": self.domain, "answers": self.answers}, seed, index)
         if self.answers == "rule":
             wrong = [rule for rule in world.rules if world.kept(rule, one.tests) < TESTS]
@@ -90,7 +89,7 @@ class HypothesisRefinement(Benchmark):
                 seed, index, statements, world.ASK_RULE, world.STEM_RULE, (one.rule, among(one.rule, wrong, draw))
             )
         given, right = one.tests[0]
-        wrong = sorted({world.applied(rule, given) for rule in world.rules} - {right})
+        wrong = [made for made in world.outputs(given) if made != right]
         ask, stem = (text.format(world.told(given)) for text in (world.ASK_OUTPUT, world.STEM_OUTPUT))
         return self.exercise(seed, index, statements, ask, stem, (right, among(right, wrong, draw)))
 
@@ -126,10 +125,17 @@ def measured(right: int, of: int) -> dict[str, float]:
     return {"raw": right / of, "task": float(right == of)}
 
 
+@cache
+def domain_named(name: str) -> Domain:
+    """The domain of a file in `hopscope.language.domains`, or in the folder of that name in a study or a plug-in."""
+    domain: Domain = catalogue.find("language.domains", name)()
+    return domain
+
+
 @lru_cache(maxsize=4096)
 def instance(domain: str, seed: int, index: int) -> tuple[str, tuple[Example, ...], tuple[Example, ...]]:
     """A rule, examples with which no other rule is consistent, and test examples."""
-    world = DOMAINS[domain]
+    world = domain_named(domain)
     draw = Draw("hypothesis_refinement rule", {"domain": domain}, seed, index)
     rule, wanted = list(world.rules)[draw.below(len(world.rules))], draw.below(2)
     for attempt in range(ATTEMPTS):
@@ -146,7 +152,7 @@ def instance(domain: str, seed: int, index: int) -> tuple[str, tuple[Example, ..
 
 def askable(world: Domain, test: Example, wanted: int) -> bool:
     """Whether a test may be asked for: it has at least `CHOICES` possible outputs; or two, of which it has `wanted`."""
-    made = sorted({world.applied(rule, test[0]) for rule in world.rules})
+    made = world.outputs(test[0])
     return made[wanted] == test[1] if len(made) == 2 else len(made) >= CHOICES
 
 

@@ -8,6 +8,7 @@ prompting). The same exercises with shuffled examples are its control.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from pandas import DataFrame
 
@@ -21,6 +22,7 @@ from hopscope_studies.hypothesis_refinement.measured import Asked, Proposals
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 400, "paper": 7200}
 DOMAINS = ("lists", "lights")
+CHOOSE, CHAT = ("lights", "grids", "commands"), ("lists", "grids", "commands")  # in which a model is asked so, too
 SCRIPTED = {"quick": 4, "cpu": 400, "paper": 2000}
 MODELS = {"quick": ("known:last_line",), "cpu": ("smollm2",), "paper": ("smollm2", "gemma3-270m")}
 COUNTS = {"quick": (2, 2), "cpu": (40, 20), "paper": (500, 500)}  # as text to be continued, and in chat
@@ -31,16 +33,16 @@ def runs(scale: str) -> Iterator[Work]:
     yield from asked(MODELS[scale], scale)
 
 
-def asked(models: tuple[str, ...], scale: str) -> Iterator[Work]:
-    """The work on proposers and scripted models in both domains, and on language models in code and in chat."""
-    yield from (Proposals(domain, SCRIPTED[scale]) for domain in DOMAINS)
+def asked(models: tuple[str, ...], scale: str, domains: tuple[str, ...] = DOMAINS) -> Iterator[Work]:
+    """The work on proposers and scripted models in every domain, and on language models in code and in chat."""
+    yield from (Proposals(domain, SCRIPTED[scale]) for domain in domains)
     for model in ("known:oracle", "known:uniform"):
-        yield from (Asked(model, domain, count=SCRIPTED[scale], choose=True) for domain in DOMAINS)
+        yield from (Asked(model, domain, count=SCRIPTED[scale], choose=True) for domain in domains)
     many, few = COUNTS[scale]
-    for model in models:
-        yield Asked(model, "lists", "code", many)
-        yield Asked(model, "lists", "raw" if model in BASE else "chat", few)
-        yield Asked(model, "lights", "code", many, choose=True)
+    for model, domain in product(models, domains):
+        yield Asked(model, domain, "code", many, choose=domain in CHOOSE)
+        if domain in CHAT:
+            yield Asked(model, domain, "raw" if model in BASE else "chat", few)
 
 
 def table(runs: list[Finished], scale: str) -> DataFrame:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
-from hopscope_studies.hypothesis_refinement.claims import claims as claims
-from hopscope_studies.hypothesis_refinement.experiments.hypothesis_refinement import asked, table as table
-from hopscope_studies.hypothesis_refinement.figure import figure as figure
+from hopscope_studies.hypothesis_refinement.experiments import hypothesis_refinement as lists
+
+claims, figure, table = lists.claims, lists.figure, lists.table
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}
@@ -20,4 +20,4 @@ SECONDS = {"quick": 2, "cpu": 120, "paper": 7200}
 
 def runs(scale: str) -> Iterator[Work]:
     """The work on Gemma."""
-    yield from asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)
+    yield from lists.asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)

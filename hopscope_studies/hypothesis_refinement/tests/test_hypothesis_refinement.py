@@ -12,7 +12,8 @@ from pandas import DataFrame
 
 from hopscope.experiments.results import claim_ids
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.hypothesis_refinement import DOMAINS, SEEN, HypothesisRefinement
+from hopscope.language.benchmarks.hypothesis_refinement import DOMAINS, SEEN, HypothesisRefinement, domain_named
+from hopscope_studies.hypothesis_refinement.claims import NEVER
 from hopscope_studies.hypothesis_refinement.experiments import hypothesis_refinement
 from hopscope_studies.hypothesis_refinement.figure import figure
 from hopscope_studies.hypothesis_refinement.measured import Proposals
@@ -63,7 +64,7 @@ def test_the_loop_stops_when_a_rule_fits_and_keeps_the_best_of_all_rounds():
 
 
 def test_a_scripted_proposer_is_right_as_often_as_it_says():
-    world = DOMAINS["lights"]
+    world = domain_named("lights")
     propose = scripted(world, "cup", 30, Draw("test", {}, 0, 0))
     said = [propose("", 1)[0] for _ in range(200)]
     assert said.count("cup") / 200 == pytest.approx(0.3, abs=5 * (0.21 / 200) ** 0.5)
@@ -82,7 +83,8 @@ def test_noise_by_all_that_may_be_spoilt():
 def test_rows_of_proposals_say_what_they_must():
     rows = {(row["labels"], row["measure"]): row for row in Proposals("lights", 40).exact()}
     assert rows["every rule", "found"]["value"] == 1
-    wrong = {row["measure"]: row["value"] for row in Proposals("lights", 40).wrong()}
+    never = [row for row in Proposals("lights", 40).grid() if row["labels"] == NEVER]
+    wrong = {row["measure"]: row["value"] for row in never}
     assert wrong["found"] == 0 and 0 < wrong["examples kept"] < 1
 
 
@@ -117,6 +119,7 @@ def table(
     rows = [
         row("proposers", "every rule", "found", every),
         row("proposers", "p 20 N 1 T 1", "found", 0.2 + off, chance=0.2),
+        row("proposers", "noise 25", "right rule fits", spared(25, 8), chance=spared(25, 8), domain="lights"),
         row("proposers", "p 20 N 5 T 3", "found", many, chance=found_by_chance(20, 5, 3) if many > 0.5 else many),
         *(row("proposers", "p 0 N 5 T 3", name, partial) for name in ("raw", "examples kept")),
         row("proposers", "p 0 N 5 T 3", "found", lucky, chance=0.0),
@@ -183,6 +186,29 @@ def test_what_chance_could_do_is_undecided():
         ({"form": (0.9, 0.47)}, "form_of_lists"),
     ):
         assert {one for one, verdict in verdicts(**changes).items() if verdict == "undecided"} == {id}
+
+
+def test_other_domains_are_judged_by_the_same_thresholds_and_only_by_what_was_asked():
+    """Grids in the place of lists, and commands, asked in code alone, in that of lights."""
+    of_grids = table(form=(0.9, 0.0), lists=0.3).replace({"domain": {"lists": "grids", "lights": "commands"}})
+    chosen = of_grids[of_grids.measure == "choice"].assign(domain="grids", chance=0.25, value=0.3, low=0.2, high=0.4)
+    both = pandas.concat([of_grids, chosen[chosen.labels == "true"]], ignore_index=True)
+    found = {claim.id: claim for claim in hypothesis_refinement.claims(both)}
+    of_models = {id: claim.verdict for id, claim in found.items() if id.startswith(("grids", "commands", "form"))}
+    assert of_models == {
+        "grids_beyond_guessing": "holds",
+        "grids_beyond_shuffled": "holds",
+        "grids_chosen_beyond_guessing": "undecided",  # 0.2 to 0.4 holds a quarter
+        "grids_chosen_beyond_shuffled": "undecided",  # no row
+        "commands_chosen_beyond_guessing": "holds",
+        "commands_chosen_beyond_shuffled": "holds",
+        "form_of_grids": "holds",
+    }
+    assert found["grids_chosen_beyond_guessing"].number == pytest.approx(0.3)
+    assert found["grids_beyond_guessing"].number == pytest.approx(0.3 - 0.06)
+    assert "> 0 " in found["grids_beyond_guessing"].threshold
+    assert "> 0.25" in found["grids_chosen_beyond_guessing"].threshold
+    assert "{" not in "".join(claim.sentence for claim in found.values())
 
 
 def test_the_figure_shows_the_closed_form_noise_and_outputs():

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hopscope.experiments.work import Work
-from hopscope_studies.induction_bench.claims import claims as claims
-from hopscope_studies.induction_bench.experiments.induction_bench import asked, table as table
-from hopscope_studies.induction_bench.figure import figure as figure
+from hopscope_studies.induction_bench.experiments import induction_bench as isl
+
+claims, figure, table = isl.claims, isl.figure, isl.table
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 2, "cpu": 700, "paper": 7200}
@@ -20,4 +20,4 @@ SECONDS = {"quick": 2, "cpu": 700, "paper": 7200}
 
 def runs(scale: str) -> Iterator[Work]:
     """What Gemma is asked."""
-    yield from asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)
+    yield from isl.asked(("known:last_line" if scale == "quick" else "gemma3-270m",), scale)

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import combinations
 
 from hopscope.formulations.base_draw import Draw
-from hopscope.language.benchmarks.base_hypotheses import Domain
+from hopscope.language.domains.base import Domain
 
 OBJECTS = ("apple", "bell", "cup", "drum", "egg", "fan")
 ON, OFF = "on", "off"
@@ -17,6 +17,7 @@ Things = tuple[str, ...]
 class Lights(Domain):
     """The light is on if at least one of certain objects is present: one to three of six."""
 
+    OUTPUTS = 2
     STATEMENT = "With {} the light is {}."
     ASK_OUTPUT = "With {}, is the light on or off? Say directly only on or off, without any other words."
     ASK_RULE = (
@@ -29,8 +30,7 @@ class Lights(Domain):
     @cached_property
     def rules(self) -> dict[str, Things]:  # type: ignore[override]
         """Sets of objects by their names, separated by commas."""
-        sets = [some for size in range(1, 4) for some in combinations(OBJECTS, size)]
-        return {", ".join(some): some for some in sets}
+        return {", ".join(some): some for size in range(1, 4) for some in combinations(OBJECTS, size)}
 
     def applied(self, rule: str, given: Things) -> str:
         return OFF if set(given).isdisjoint(self.rules[rule]) else ON
@@ -51,9 +51,3 @@ class Lights(Domain):
         some = set(re.findall(r"\w+", match or ""))
         called = ", ".join(name for name in OBJECTS if name in some)
         return called if called in self.rules else None
-
-    def spoilt(self, made: str, given: Things, draw: Draw) -> str:
-        return OFF if made == ON else ON
-
-
-LIGHTS = Lights()

@@ -1,0 +1,1 @@
+"""Domains of the study, found by file name."""
