@@ -119,7 +119,7 @@ def numbers(run: Run, steps: Sequence[Any], batch: Batch) -> Iterator[dict[str, 
         found += [("example", *pair) for pair in batch.inputs[0, :-1].tolist()]
         for place in MARKED:
             curve = kernel(model, GRID, GRID[place : place + 1])[:, 0]
-            found += curve_of(f"kernel at {GRID[place]:.1f}", curve / curve[place])
+            found += curve_of(f"kernel at {abs(GRID[place]):.1f}", curve / curve[place])
     if kind in ("transformer", "MLP + step"):
         found += curve_of("answer", wave(model, batch))
     found += [(quantity, run.step, value) for quantity, value in ends.items()]
@@ -250,7 +250,7 @@ def figure(table: DataFrame) -> Figure:
     examples = table[(table.quantity == "example") & (table.seed == 0)]
     curves.plot(examples.step, examples.value, "o", ms=4, color=GREY, label="examples")
     for index, place in enumerate(MARKED):
-        at = float(GRID[place])
+        at = abs(float(GRID[place]))
         kernels.plot(GRID, (GRID - at).cos(), "--", color=GREY, lw=1.5, label="_" if index else "of sin x and cos x")
         rows = table[table.quantity == f"kernel at {at:.1f}"]
         run_lines(kernels, rows, color=colour(index), label=f"with x' = {at:.1f}", lw=0.9)
