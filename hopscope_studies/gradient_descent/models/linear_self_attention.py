@@ -96,7 +96,9 @@ class LinearSelfAttention(TappedModel):
         self.d_token = width = architecture.d_embed or d_input
         variance = CODE_VARIANCE / width if architecture.init_variance is None else architecture.init_variance
         n, size = architecture.n_matrices, (variance / architecture.n_layers) ** 0.5
-        shapes = dict.fromkeys(("W_K", "W_Q", "W_V", "P"), ((n, width, width), size))
+        shapes: dict[str, tuple[tuple[int, ...], float]] = dict.fromkeys(
+            ("W_K", "W_Q", "W_V", "P"), ((n, width, width), size)
+        )
         if architecture.d_embed:
             shapes |= embedding_shapes(d_input, width)
         for name, (shape, size) in shapes.items():
