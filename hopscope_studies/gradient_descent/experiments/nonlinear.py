@@ -32,6 +32,7 @@ from hopscope_studies.gradient_descent.tasks.sine_regression import REACH, SineR
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 600, "paper": 30_000}
 
+COMPARES_RUNS = True  # a transformer with the next seed's MLP + step
 TASK = SineRegression()
 MLP = LinearSelfAttentionShape(d_embed=40, init_variance=0.002)
 STEP = LinearSelfAttentionShape(d_embed=40, descends=True)
