@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.runs.run import Run
-from hopscope.tasks.base import Batch
+from hopscope.tasks.base import Batch, Task
 from hopscope_studies.gradient_descent.construction import constructed, halfway, repeated
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttention
 from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
@@ -66,7 +66,7 @@ def sensitivity(
     return gradient[:, -1, :-1]
 
 
-def sequences(task: LinearRegression, size: int) -> Batch:
+def sequences(task: Task, size: int) -> Batch:
     """Fresh sequences, the same for every run."""
     return task.sample(size, generator(0, "comparison"))
 

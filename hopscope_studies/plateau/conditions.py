@@ -37,34 +37,36 @@ class Conditions:
 
     Attributes:
         table: their runs, from `conditions_of`.
+        sentences: what is claimed, by id.
     """
 
     table: DataFrame
+    sentences: Mapping[str, str]
 
     def of(self, *conditions: str) -> DataFrame:
         """The rows of some conditions."""
         return self.table[self.table.condition.isin(conditions)]
 
-    def learns(self, id: str, sentence: str, *conditions: str, hop: str = "", section: str = "beyond (9.2)") -> Claim:
+    def learns(self, id: str, *conditions: str, hop: str = "", section: str = "beyond (9.2)") -> Claim:
         """The claim that every run of these conditions learns a hop (or all hops) in training."""
-        return self.shared(id, sentence, conditions, hop, section, {"at_least": 1, "of": "share of"})
+        return self.shared(id, conditions, hop, section, {"at_least": 1, "of": "share of"})
 
-    def waits(self, id: str, sentence: str, *conditions: str, hop: str = "x1", section: str = "beyond (9.2)") -> Claim:
+    def waits(self, id: str, *conditions: str, hop: str = "x1", section: str = "beyond (9.2)") -> Claim:
         """The claim that no run of these conditions learns a hop in training."""
-        return self.shared(id, sentence, conditions, hop, section, {"at_most": 0, "of": "share of"})
+        return self.shared(id, conditions, hop, section, {"at_most": 0, "of": "share of"})
 
-    def shared(
-        self, id: str, sentence: str, conditions: Collection[str], hop: str, section: str, limit: Limit
-    ) -> Claim:
+    def shared(self, id: str, conditions: Collection[str], hop: str, section: str, limit: Limit) -> Claim:
         """A claim about the share of runs that learn; a censored run counts as not having learnt in time."""
         rows = self.of(*conditions)
         steps = hop_times(rows, hop) if hop else times(rows)
         what = f"runs that learn {hop or 'every hop'}"
-        return Evidence(rows, section, among=self.table).claim(id, sentence, steps.map(math.isfinite), what, **limit)
+        return Evidence(rows, section, among=self.table).claim(
+            id, self.sentences[id], steps.map(math.isfinite), what, **limit
+        )
 
-    def held(self, id: str, sentence: str, values: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+    def held(self, id: str, values: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
         """A claim about any values of these rows, with a limit of ours."""
-        return Evidence(rows, "beyond (9.2)", among=self.table).claim(id, sentence, values, what, **limit)
+        return Evidence(rows, "beyond (9.2)", among=self.table).claim(id, self.sentences[id], values, what, **limit)
 
 
 @styled

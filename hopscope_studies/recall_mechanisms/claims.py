@@ -17,6 +17,52 @@ MOST = 0.5  # share of what heads write along the subject (ours)
 FEW = 0.1  # the same share for random heads; share of the variation in an MLP's output (ours)
 LATE = 2 / 3  # share of the layers (ours)
 OFTEN = 0.75  # share of the prompts (ours)
+CONTROLS = ("random", "same layers")
+#: What is claimed, by id.
+SENTENCES = {
+    "enough_is_known": "{models} knows at least a dozen facts for every prompt template: for {right:.0f} of {all:.0f} "
+    "prompts its likeliest next word is right.",
+    "ten_heads_write_the_topic": "Ten heads, called topic heads, write at least half of what all heads together "
+    "write in the subject's direction at the last token, and ten random heads next to nothing.",
+    "they_write_the_subject_more_than_the_answer": "What topic heads write at the last token lies more in the "
+    "subject's direction than in the answer's, with both directions fitted jointly.",
+    "topic_heads_look_at_the_subject": "Topic heads (the ten that write the subject) attend to the subject more "
+    "than any of ten random sets of heads, and of ten sets of heads of the same layers.",
+    "the_topic_comes_first": "The median layer of the topic heads (the ten that write the subject) is no later "
+    "than that of the MLP that adds most to the answer.",
+    "topic_heads_are_needed": "Replacing the topic heads' outputs by their means over subjects lowers the answer's "
+    "logit, measured against other answers of the relation, more than replacing those of any of ten random sets of "
+    "heads, and of ten sets of the same layers.",
+    "topic_heads_carry_the_argument": "If the topic heads' outputs are taken from another subject's prompt, the answer "
+    "moves further towards the other subject's answer than if the outputs of any random set of heads are.",
+    "mlps_apply_it_to_the_argument": "If the topic heads' outputs are taken from another subject's prompt, what MLPs "
+    "add to the logits moves further towards the other subject's answer than if the outputs of any random set of heads "
+    "are.",
+    "a_late_mlp_adds_the_answer": "The MLP that adds most to the answer's logit is in the last third of the "
+    "layers, and adds more to it than to other subjects' answers (judged on other facts than those that chose it).",
+    "the_answer_is_in_it": "If the output of the MLP that adds most to the answer is regressed on directions, the "
+    "coefficient of the answer's direction is above 0 and above those with answers shuffled.",
+    "heads_explain_it": "A linear regression on heads' outputs and the rest of its input explains how the output "
+    "of the MLP that adds most to the answer varies between subjects (R², on facts that were not fitted).",
+    "it_erases_and_amplifies": "The MLP that adds most to the answer erases what some topic heads wrote and "
+    "amplifies what others wrote: the intervals of some regression coefficients lie below 0, and those of others "
+    "above 0.",
+    "the_intercept_points_to_the_kind": "In the regression of the output of the MLP that adds most to the answer, "
+    "the intercept, which is the same for all subjects, adds more to answers of its relation than to those of "
+    "other relations.",
+    "the_last_layer_suppresses": "The last layer lowers the right answer's logit in more than three quarters of "
+    "the prompts (paper: in all models).",
+    "halving_it_helps": "If what the last layer adds is halved, the right answer becomes more probable (paper: "
+    "suppression can be reversed).",
+    "the_kind_before_the_fact": "Going up the layers, the loss on the answer's relation is halved before the loss "
+    "on the answer within its relation, as happens over training in the toy models of `facts`.",
+    "mlps_add_more_than_heads": "MLPs add more than heads do to the right answer's logit, measured against other "
+    "answers of the relation.",
+    "by_hand": "Control: in a model with hand-set weights the measures find what was planted: the topic head, the "
+    "MLP that adds the answer with its coefficient, and the suppression in the last layer.",
+    "untrained": "Control: at initial weights no MLP adds the answer, and the last layer lowers as many answers as "
+    "it raises.",
+}
 
 
 def beside(table: DataFrame, kind: str, start: str = "") -> Series:
@@ -37,252 +83,125 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from about_controls(table)
 
 
+def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
+    """One of `SENTENCES` as a claim."""
+    return evidence.claim(id, SENTENCES[id], *measured, **how)
+
+
 def about_knowledge(table: DataFrame) -> Iterator[Claim]:
     """Claims about how often the right word is the likeliest."""
     rows = table[table.kind == "right"]
     first = rows[rows.run == rows.run.min()]
-    yield Evidence(rows, "3").claim(
-        "enough_is_known",
-        f"{' and '.join(sorted(set(table.model)))} knows at least a dozen facts for every prompt template: for "
-        f"{first.value.sum():.0f} of {first.step.sum():.0f} prompts its likeliest next word is right.",
-        rows.value,
-        "number of facts that a sentence brings out",
-        at_least=ENOUGH,
-    )
+    models, id = " and ".join(sorted(set(table.model))), "enough_is_known"
+    sentence = SENTENCES[id].format(models=models, right=first.value.sum(), all=first.step.sum())
+    what = "number of facts that a sentence brings out"
+    yield Evidence(rows, "3").claim(id, sentence, rows.value, what, at_least=ENOUGH)
 
 
 def about_topic_heads(table: DataFrame) -> Iterator[Claim]:
     """Claims that a few heads write the subject at the last token."""
     evidence = Evidence(table, "4")
     chances = [table[(table.kind == "topic: share") & table.name.str.startswith(name)] for name in CONTROLS]
-    yield evidence.claim(
-        "ten_heads_write_the_topic",
-        "Ten heads, called topic heads, write at least half of what all heads together write in the subject's "
-        "direction at the last token, and ten random heads next to nothing.",
-        of(table, "topic: share", "topic"),
-        "share of what is written",
-        at_least=MOST,
-        also=[bound(f"share of {name} heads", some.value, below=FEW) for name, some in zip(CONTROLS, chances,
-                                                                                           strict=True)],
-    )  # fmt: skip
-    yield evidence.claim(
-        "they_write_the_subject_more_than_the_answer",
-        "What topic heads write at the last token lies more in the subject's direction than in the answer's, with both "
-        "directions fitted jointly.",
-        of(table, "apart: heads", "subject over answer", "low"),
-        "lower end of what is written along the subject beyond what is along the answer",
-        above=0,
-    )
+    also = [
+        bound(f"share of {name} heads", some.value, below=FEW) for name, some in zip(CONTROLS, chances, strict=True)
+    ]
+    id, what, share = "ten_heads_write_the_topic", "share of what is written", of(table, "topic: share", "topic")
+    yield told(evidence, id, share, what, at_least=MOST, also=also)
+    id, more = "they_write_the_subject_more_than_the_answer", of(table, "apart: heads", "subject over answer", "low")
+    what = "lower end of what is written along the subject beyond what is along the answer"
+    yield told(evidence, id, more, what, above=0)
     above = [of(table, "topic: looks", "topic", "low") - beside(table, "topic: looks", name) for name in CONTROLS]
-    yield evidence.claim(
-        "topic_heads_look_at_the_subject",
-        "Topic heads (the ten that write the subject) attend to the subject more than any of ten random sets of heads, "
-        "and of ten sets of heads of the same layers.",
-        above[0],
-        "lower end of attention above that of random heads",
-        above=0,
-        also=[bound("that above heads of the same layers", above[1], above=0)],
-    )
+    id, what = "topic_heads_look_at_the_subject", "lower end of attention above that of random heads"
+    also = [bound("that above heads of the same layers", above[1], above=0)]
+    yield told(evidence, id, above[0], what, above=0, also=also)
     chosen = table[(table.kind == "chosen") & (table.name == "topic")].groupby("run").step.median()
-    yield evidence.claim(
-        "the_topic_comes_first",
-        "The median layer of the topic heads (the ten that write the subject) is no later than that of the MLP that "
-        "adds most to the answer.",
-        of(table, "function", "layer") - chosen,
-        "number of layers in between",
-        at_least=0,
-    )
-
-
-CONTROLS = ("random", "same layers")
+    between = of(table, "function", "layer") - chosen
+    yield told(evidence, "the_topic_comes_first", between, "number of layers in between", at_least=0)
 
 
 def about_exchange(table: DataFrame) -> Iterator[Claim]:
     """Claims about replacing the topic heads' outputs."""
-    evidence = Evidence(table, "4")
-    for id, kind, sentence in (
-        (
-            "topic_heads_are_needed",
-            "lost",
-            "Replacing the topic heads' outputs by their means over subjects lowers the answer's logit, measured "
-            "against other answers of the relation, more than replacing those of any of ten random sets of heads, and "
-            "of ten sets of the same layers.",
-        ),
-        (
-            "topic_heads_carry_the_argument",
-            "exchanged",
-            "If the topic heads' outputs are taken from another subject's prompt, the answer moves further towards the "
-            "other subject's answer than if the outputs of any random set of heads are.",
-        ),
-        (
-            "mlps_apply_it_to_the_argument",
-            "by_mlps",
-            "If the topic heads' outputs are taken from another subject's prompt, what MLPs add to the logits moves "
-            "further towards the other subject's answer than if the outputs of any random set of heads are.",
-        ),
+    for id, kind in (
+        ("topic_heads_are_needed", "lost"),
+        ("topic_heads_carry_the_argument", "exchanged"),
+        ("mlps_apply_it_to_the_argument", "by_mlps"),
     ):
         ends = [of(table, f"beyond: {kind}", f"topic over {name}", "low") for name in CONTROLS]
-        yield evidence.claim(
-            id,
-            sentence,
-            ends[0],
-            "lower end of the share beyond random heads",
-            above=0,
-            also=[bound("that beyond heads of the same layers", ends[1], above=0)],
-        )
+        also = [bound("that beyond heads of the same layers", ends[1], above=0)]
+        what = "lower end of the share beyond random heads"
+        yield told(Evidence(table, "4"), id, ends[0], what, above=0, also=also)
 
 
 def about_function(table: DataFrame) -> Iterator[Claim]:
     """Claims that an MLP adds the answer."""
     layers = table[table.kind == "adds"].groupby("run").step.max() + 1
-    where = of(table, "function", "layer")
-    yield Evidence(table, "5").claim(
-        "a_late_mlp_adds_the_answer",
-        "The MLP that adds most to the answer's logit is in the last third of the layers, and adds more to it than to "
-        "other subjects' answers (judged on other facts than those that chose it).",
-        of(table, "function", "adds", "low"),
-        "lower end of what it adds (nats)",
-        above=0,
-        also=[
-            bound("place among the layers", (where + 1) / layers, above=LATE),
-            bound("that end above what it adds to mixed answers",
-                  of(table, "function", "adds", "low") - beside(table, "function: mixed"), above=0),
-        ],
-    )  # fmt: skip
+    where, end = of(table, "function", "layer"), of(table, "function", "adds", "low")
+    beyond = end - beside(table, "function: mixed")
+    also = [
+        bound("place among the layers", (where + 1) / layers, above=LATE),
+        bound("that end above what it adds to mixed answers", beyond, above=0),
+    ]
+    what = "lower end of what it adds (nats)"
+    yield told(Evidence(table, "5"), "a_late_mlp_adds_the_answer", end, what, above=0, also=also)
 
 
 def about_regression(table: DataFrame) -> Iterator[Claim]:
     """Claims about what explains the MLP's output."""
     evidence = Evidence(table, "5")
-    mixed = table[table.kind == "regression: mixed"]
-    yield evidence.claim(
-        "the_answer_is_in_it",
-        "If the output of the MLP that adds most to the answer is regressed on directions, the coefficient of the "
-        "answer's direction is above 0 and above those with answers shuffled.",
-        of(table, "regression: number", "answer", "low"),
-        "lower end of the answer's number",
-        above=0,
-        also=[
-            bound(
-                "that above the highest with answers mixed",
-                of(table, "regression: number", "answer", "low") - beside(mixed, "regression: mixed", "answer"),
-                above=0,
-            )
-        ],
-    )
-    yield evidence.claim(
-        "heads_explain_it",
-        "A linear regression on heads' outputs and the rest of its input explains how the output of the MLP that adds "
-        "most to the answer varies between subjects (R², on facts that were not fitted).",
-        of(table, "regression", "read"),
-        "R²",
-        at_least=FEW,
-        also=[
-            bound(
-                "lower end above the highest with facts mixed",
-                of(table, "regression", "read", "low") - beside(mixed, "regression: mixed", "read"),
-                above=0,
-            )
-        ],
-    )
-    yield from about_numbers(table)
-
-
-def about_numbers(table: DataFrame) -> Iterator[Claim]:
-    """Claims about the coefficients of the heads' outputs, and about the intercept."""
-    evidence = Evidence(table, "5")
+    end = of(table, "regression: number", "answer", "low")
+    beyond = end - beside(table, "regression: mixed", "answer")
+    also = [bound("that above the highest with answers mixed", beyond, above=0)]
+    yield told(evidence, "the_answer_is_in_it", end, "lower end of the answer's number", above=0, also=also)
+    beyond = of(table, "regression", "read", "low") - beside(table, "regression: mixed", "read")
+    also = [bound("lower end above the highest with facts mixed", beyond, above=0)]
+    yield told(evidence, "heads_explain_it", of(table, "regression", "read"), "R²", at_least=FEW, also=also)
     heads = table[table.kind == "regression: head"]
     erased, amplified = ((heads[sign] * side > 0).groupby(heads.run).sum() for sign, side in (("high", -1), ("low", 1)))
-    yield evidence.claim(
-        "it_erases_and_amplifies",
-        "The MLP that adds most to the answer erases what some topic heads wrote and amplifies what others wrote: the "
-        "intervals of some regression coefficients lie below 0, and those of others above 0.",
-        erased,
-        "number of heads that are erased",
-        at_least=1,
-        also=[bound("number of heads that are amplified", amplified, at_least=1)],
-    )
-    yield evidence.claim(
-        "the_intercept_points_to_the_kind",
-        "In the regression of the output of the MLP that adds most to the answer, the intercept, which is the same for "
-        "all subjects, adds more to answers of its relation than to those of other relations.",
-        of(table, "intercept", "own kind", "low"),
-        "lower end of what it adds (nats)",
-        above=0,
-    )
+    also = [bound("number of heads that are amplified", amplified, at_least=1)]
+    what = "number of heads that are erased"
+    yield told(evidence, "it_erases_and_amplifies", erased, what, at_least=1, also=also)
+    end, what = of(table, "intercept", "own kind", "low"), "lower end of what it adds (nats)"
+    yield told(evidence, "the_intercept_points_to_the_kind", end, what, above=0)
 
 
 def about_the_last_layer(table: DataFrame) -> Iterator[Claim]:
     """Claims about whether the last layer suppresses the answer."""
-    yield Evidence(table, "6", source="paper's direction, our bound").claim(
-        "the_last_layer_suppresses",
-        "The last layer lowers the right answer's logit in more than three quarters of the prompts (paper: in all "
-        "models).",
-        of(table, "last layer", "negative"),
-        "share of the prompts",
-        above=OFTEN,
-        also=[bound("upper end of what it adds", of(table, "last layer", "answer", "high"), below=0)],
-    )
-    yield Evidence(table, "6", source="paper's direction").claim(
-        "halving_it_helps",
-        "If what the last layer adds is halved, the right answer becomes more probable (paper: suppression can be "
-        "reversed).",
-        of(table, "last layer", "halving adds", "low"),
-        "lower end of the probability gained",
-        above=0,
-    )
+    evidence = Evidence(table, "6", source="paper's direction, our bound")
+    also = [bound("upper end of what it adds", of(table, "last layer", "answer", "high"), below=0)]
+    share, what = of(table, "last layer", "negative"), "share of the prompts"
+    yield told(evidence, "the_last_layer_suppresses", share, what, above=OFTEN, also=also)
+    evidence, end = Evidence(table, "6", source="paper's direction"), of(table, "last layer", "halving adds", "low")
+    yield told(evidence, "halving_it_helps", end, "lower end of the probability gained", above=0)
 
 
 def about_toys(table: DataFrame) -> Iterator[Claim]:
     """Claims on what the toy study `facts` found, for a language model."""
-    evidence = Evidence(table, "beyond")
-    yield evidence.claim(
-        "the_kind_before_the_fact",
-        "Going up the layers, the loss on the answer's relation is halved before the loss on the answer within its "
-        "relation, as happens over training in the toy models of `facts`.",
-        of(table, "halved after", "subject later", "low"),
-        "lower end of the layers in between",
-        above=0,
-    )
-    yield evidence.claim(
-        "mlps_add_more_than_heads",
-        "MLPs add more than heads do to the right answer's logit, measured against other answers of the relation.",
-        of(table, "share", "mlps", "low"),
-        "lower end of the MLPs' share",
-        above=0.5,
-    )
+    evidence, end = Evidence(table, "beyond"), of(table, "halved after", "subject later", "low")
+    yield told(evidence, "the_kind_before_the_fact", end, "lower end of the layers in between", above=0)
+    end = of(table, "share", "mlps", "low")
+    yield told(evidence, "mlps_add_more_than_heads", end, "lower end of the MLPs' share", above=0.5)
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
     """Control claims, which state the conditions for the other claims to be meaningful."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
-    yield Evidence(hand, "control (ours)").claim(
-        "by_hand",
-        "Control: in a model with hand-set weights the measures find what was planted: the topic head, the MLP that "
-        "adds the answer with its coefficient, and the suppression in the last layer.",
-        of(hand, "topic: share", "topic"),
-        "share of the topic head",
-        within=around(1, 1e-3),
-        also=[
-            bound("share exchanged with it", of(hand, "instead: exchanged", "topic"), within=around(1, 1e-3)),
-            bound("the answer's number (√(11/12) by hand)", of(hand, "regression: number", "answer"),
-                  within=around((11 / 12) ** 0.5, 1e-3)),
-            bound("R² that the answer adds", of(hand, "regression", "gain"), within=around(1, 1e-3)),
-            bound("share of prompts suppressed", of(hand, "last layer", "negative"), equals=1),
-            bound("probability gained by halving", of(hand, "last layer", "halving adds"), above=0),
-        ],
-    )  # fmt: skip
-    yield Evidence(idle, "control (ours)").claim(
-        "untrained",
-        "Control: at initial weights no MLP adds the answer, and the last layer lowers as many answers as it raises.",
-        of(idle, "function", "adds"),
-        "number of nats",
-        also=[
-            *spans(idle, "what it adds", "function", "adds"),
-            *spans(idle, "the answer's number", "regression: number", "answer"),
-            bound("share of prompts suppressed", of(idle, "last layer", "negative"), within=around(0.5, 0.25)),
-        ],
-    )
+    one, number = around(1, 1e-3), around((11 / 12) ** 0.5, 1e-3)
+    also = [
+        bound("share exchanged with it", of(hand, "instead: exchanged", "topic"), within=one),
+        bound("the answer's number (√(11/12) by hand)", of(hand, "regression: number", "answer"), within=number),
+        bound("R² that the answer adds", of(hand, "regression", "gain"), within=one),
+        bound("share of prompts suppressed", of(hand, "last layer", "negative"), equals=1),
+        bound("probability gained by halving", of(hand, "last layer", "halving adds"), above=0),
+    ]
+    evidence, share = Evidence(hand, "control (ours)"), of(hand, "topic: share", "topic")
+    yield told(evidence, "by_hand", share, "share of the topic head", within=one, also=also)
+    also = [
+        *spans(idle, "what it adds", "function", "adds"),
+        *spans(idle, "the answer's number", "regression: number", "answer"),
+        bound("share of prompts suppressed", of(idle, "last layer", "negative"), within=around(0.5, 0.25)),
+    ]
+    evidence = Evidence(idle, "control (ours)")
+    yield told(evidence, "untrained", of(idle, "function", "adds"), "number of nats", also=also)
 
 
 def spans(table: DataFrame, what: str, kind: str, name: str) -> list[Any]:

@@ -2,7 +2,8 @@
 
 A token e_j holds x and y. A layer adds P Σ_i v_i (k_i·q_j) to each, with k = W_K e, q = W_Q e, v = W_V e. Sums are over
 the examples alone: the query is no key. No softmax, no scale, no biases, no norm; the answer is the query's y entry
-with the opposite sign. Layers may share their weights, which makes the model a loop (the paper's "recurrent").
+with the opposite sign. Layers may share their weights, which makes the model a loop (the paper's "recurrent"). Tokens
+may first be embedded: a linear map, and a GELU MLP of four times its width added to it (section 4).
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput, setting
 from hopscope.models.base import Shape, Tap, TappedModel, passes
 from hopscope.tasks.base import Task
-from hopscope_studies.gradient_descent.tasks.linear_regression import LinearRegression
+from hopscope_studies.gradient_descent.pairs import PairTask
 
 #: Variance of initial weights in the paper's code, of which a weight has one share per number that it reads.
 CODE_VARIANCE = 0.002
+#: What `descends` adds per example: low, because embeddings are long.
+RATE = 0.001
 #: A layer's activations, in the order of the forward pass.
 ATTENTION = tuple(f"attn.hook_{name}" for name in ("q", "k", "v", "pattern", "z"))
 LOCAL = ("hook_resid_pre", *ATTENTION, "hook_attn_out", "hook_resid_post")
@@ -38,6 +42,12 @@ class LinearSelfAttentionShape(Shape):
         since="0.2.0",
     )
     softmax_first: bool = setting(False, "whether the first layer's attention is a softmax", since="0.2.0")
+    d_embed: int = setting(
+        0, "width of tokens after a trained MLP; 0: no MLP, tokens as they are", low=0, high=4096, since="0.2.0"
+    )
+    descends: bool = setting(
+        False, "whether attention starts as a small step of gradient descent (proposition 1)", since="0.2.0"
+    )
 
     n_heads = 1
     causal = False
@@ -52,7 +62,7 @@ class LinearSelfAttentionShape(Shape):
         return 1 if self.looped else self.n_layers
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> LinearSelfAttention:
-        if not isinstance(task, LinearRegression):
+        if not isinstance(task, PairTask):
             raise BadInput(
                 f"linear_self_attention reads pairs (x, y), and {task.name()} has none; try linear_regression"
             )
@@ -66,7 +76,7 @@ class LinearSelfAttention(TappedModel):
 
     Args:
         architecture: its settings.
-        d_token: numbers per token; the last is y.
+        d_input: numbers per token; the last is y.
         generator: draws all weights from N(0, init_variance / layers). Without one they wait for `load_state_dict`.
     """
 
@@ -74,17 +84,36 @@ class LinearSelfAttention(TappedModel):
     W_Q: nn.Parameter
     W_V: nn.Parameter
     P: nn.Parameter
+    W_E: nn.Parameter
+    W_in: nn.Parameter
+    b_in: nn.Parameter
+    W_out: nn.Parameter
+    b_out: nn.Parameter
 
-    def __init__(self, architecture: LinearSelfAttentionShape, d_token: int, generator: torch.Generator | None = None):
+    def __init__(self, architecture: LinearSelfAttentionShape, d_input: int, generator: torch.Generator | None = None):
         super().__init__()
         self.architecture: LinearSelfAttentionShape = architecture
-        self.d_token = d_token
-        shape = (architecture.n_matrices, d_token, d_token)
-        variance = CODE_VARIANCE / d_token if architecture.init_variance is None else architecture.init_variance
-        size = (variance / architecture.n_layers) ** 0.5
-        for name in ("W_K", "W_Q", "W_V", "P"):
+        self.d_token = width = architecture.d_embed or d_input
+        variance = CODE_VARIANCE / width if architecture.init_variance is None else architecture.init_variance
+        n, size = architecture.n_matrices, (variance / architecture.n_layers) ** 0.5
+        shapes: dict[str, tuple[tuple[int, ...], float]] = dict.fromkeys(
+            ("W_K", "W_Q", "W_V", "P"), ((n, width, width), size)
+        )
+        if architecture.d_embed:
+            shapes |= embedding_shapes(d_input, width)
+        for name, (shape, size) in shapes.items():
             drawn = torch.zeros(shape) if generator is None else size * torch.randn(shape, generator=generator)
             self.register_parameter(name, nn.Parameter(drawn))
+        if architecture.descends and generator is not None:
+            self.descend()
+
+    @torch.no_grad()
+    def descend(self) -> None:
+        """Set attention to a step of gradient descent."""
+        eye = torch.eye(self.d_token)
+        is_y = torch.diag(eye[-1])
+        for weight, value in ((self.W_K, eye - is_y), (self.W_Q, eye - is_y), (self.W_V, -is_y), (self.P, RATE * is_y)):
+            weight.copy_(value)
 
     @property
     def activation_names(self) -> list[str]:
@@ -92,10 +121,17 @@ class LinearSelfAttention(TappedModel):
 
     def outputs(self, inputs: Float[Tensor, "batch position d_token"], tap: Tap | None, at: slice | None) -> Tensor:
         """What each token's y would be, at every position or at the positions `at`."""
-        e = inputs
+        e = self.embed(inputs)
         for layer in range(self.architecture.n_layers):
             e = self.layer(e, layer, tap)
         return -(e if at is None else e[:, at])[..., -1:]
+
+    def embed(self, inputs: Float[Tensor, "batch position d_input"]) -> Float[Tensor, "batch position d_token"]:
+        """Tokens as the first layer reads them."""
+        if not self.architecture.d_embed:
+            return inputs
+        embedded = inputs @ self.W_E
+        return embedded + F.gelu(embedded @ self.W_in + self.b_in) @ self.W_out + self.b_out
 
     def layer(
         self, e: Float[Tensor, "batch position d_token"], layer: int, tap: Tap | None
@@ -116,3 +152,10 @@ class LinearSelfAttention(TappedModel):
         z = passes(tap, prefix + "attn.hook_z", torch.einsum("bhqk,bkhd->bqhd", pattern, v))
         written = passes(tap, prefix + "hook_attn_out", z[:, :, 0] @ self.P[own].T)
         return passes(tap, prefix + "hook_resid_post", e + written)
+
+
+def embedding_shapes(d_input: int, width: int) -> dict[str, tuple[tuple[int, ...], float]]:
+    """By parameter of the embedding: its shape, and the standard deviation that it is drawn with."""
+    weights = {"W_E": (d_input, width), "W_in": (width, 4 * width), "W_out": (4 * width, width)}
+    biases = {"b_in": ((4 * width,), 0.0), "b_out": ((width,), 0.0)}
+    return {**{name: (shape, shape[0] ** -0.5) for name, shape in weights.items()}, **biases}

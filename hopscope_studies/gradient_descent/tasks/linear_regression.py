@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy
 import torch
@@ -12,19 +12,18 @@ from torch import Tensor
 
 from hopscope.core.settings import setting
 from hopscope.problem.factsheet import Draw
-from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 from hopscope.problem.symbols import position_code
 from hopscope.tasks.base import BestAnswer
-from hopscope.tasks.base_regression import RegressionTask
 from hopscope.theory.least_squares import least_squares
+from hopscope_studies.gradient_descent.pairs import PairTask
 from hopscope_studies.gradient_descent.theory.one_step import one_step_loss, zero_loss
 
 D_CODE, BASE = 10, 10_000.0  # numbers and base of the position codes of separate tokens, as in the authors' code
 
 
 @dataclass(frozen=True)
-class LinearRegression(RegressionTask):
+class LinearRegression(PairTask):
     """Examples (x, y) of y = w·x, then an x alone; its y is asked.
 
     ```
@@ -44,22 +43,14 @@ class LinearRegression(RegressionTask):
     weight_scale: float = setting(1.0, "standard deviation of the weights", low=0)
     separate: bool = setting(False, "whether x and y are two tokens, with position codes, or one", since="0.2.0")
 
-    scale: ClassVar[float] = 0.5
-
     @property
     def d_input(self) -> int:  # type: ignore[override]
         """A position code if tokens are separate, x, y."""
         return (D_CODE if self.separate else 0) + self.d_x + 1
 
     @property
-    def d_output(self) -> int:
-        return 1
-
-    @property
     def n_positions(self) -> int:
         return self.n_points * (2 if self.separate else 1) + 1
-
-    query_positions = slice(-1, None)
 
     @property
     def baselines(self) -> dict[str, float]:
@@ -88,9 +79,7 @@ class LinearRegression(RegressionTask):
         return torch.einsum("bpx,bx->bp", draw["x"], draw["w"])
 
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position d_input"]:
-        shown = self.labels(draw)
-        shown[:, -1] = 0.0
-        pairs = torch.cat([draw["x"], shown[..., None]], -1)
+        pairs = super().inputs(draw)
         return self.separated(pairs) if self.separate else pairs
 
     def separated(self, pairs: Float[Tensor, "batch example d_pair"]) -> Float[Tensor, "batch position d_input"]:
@@ -100,29 +89,13 @@ class LinearRegression(RegressionTask):
         codes = position_code(torch.arange(self.n_positions, device=pairs.device), D_CODE, BASE)
         return torch.cat([codes.expand(len(pairs), -1, -1), tokens], -1)
 
-    def targets(self, draw: Draw) -> Float[Tensor, "batch query output"]:
-        return self.labels(draw)[:, -1:, None]
-
     def roles(self, draw: Draw) -> Roles:
         """What is looked up, x, and what it gives, y: at one position, or at two that are a chain of their own."""
-        n, device = len(draw["x"]), draw["x"].device
-        chain = torch.full((n, 3, self.n_positions), ABSENT, device=device)
-        chain[:, 0, -1] = NO_CHAIN if self.separate else 0
+        found = super().roles(draw)
         if self.separate:
-            chain[:, 1, :-1:2] = chain[:, 2, 1::2] = torch.arange(self.n_points, device=device)
-        else:
-            chain[:, 1:, :-1] = 0
-        return Roles(("query", "key[1]", "value[1]"), chain)
-
-    def problem(self, draw: Draw, row: int) -> Problem:
-        """A fact per example, and the query; that the function is linear is not among the facts."""
-        facts = (Fact((f"x{i}",), f"y{i}") for i in range(1, self.n_points + 1))
-        return Problem(tuple(facts), ("x",))
-
-    def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
-        xs, ys = draw["x"][row], self.labels(draw)[row]
-        told = {f"x{i + 1}": xs[i] for i in range(self.n_points)} | {"x": xs[-1]}
-        return told | {f"y{i + 1}": ys[i : i + 1] for i in range(self.n_points)}
+            found.chain.fill_(ABSENT)[:, 0, -1] = NO_CHAIN
+            found.chain[:, 1, :-1:2] = found.chain[:, 2, 1::2] = torch.arange(self.n_points, device=found.chain.device)
+        return found
 
     def brute_force(self, inputs: list[Any]) -> list[list[BestAnswer]]:
         """Least squares in float64, of least norm where examples are too few: the posterior mean."""

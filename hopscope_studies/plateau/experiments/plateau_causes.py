@@ -88,6 +88,48 @@ FORETOLD: dict[str, tuple[float, dict[str, Any]]] = {
 }
 
 
+#: What is claimed, by id.
+SENTENCES = {
+    "without_a_prior_it_waits": "Control: the three-hop model without a prior does not learn the first hop, x1, in "
+    "400 steps.",
+    "whole_facts_suffice": "The three-hop model without a prior learns every hop in 400 steps if layer 0's "
+    "attention is clamped so that every fact's value attends to its key (the join).",
+    "without_a_look_up_the_join_goes": "Even a strong initial join (a fact's value attends to its key, bias b = 4) "
+    "is unlearnt if all later layers are frozen, so that no look-up can form: at the end this attention is less "
+    "than half of that at the start.",
+    "a_weak_join_is_not_enough_though_it_stays": "A weak join (a fact's value attends to its key, initial bias b = "
+    "1) is not enough for the three-hop model to learn the first hop, even if layer 0's attention weights are "
+    "frozen so that it cannot be unlearnt.",
+    "a_strong_join_is_enough_though_it_stays": "Control: a strong join (a fact's value attends to its key, initial "
+    "bias b = 4) that is frozen is enough for the three-hop model to learn every hop in 400 steps.",
+    "the_other_duty_holds_it_back": "A weak prior for the previous token (b = 1) is enough for the three-hop model "
+    "to learn the first hop if queries may not attend to facts in layer 0, so that its head only has to join facts.",
+    "the_other_duty_is_not_all": "Without a prior the three-hop model does not learn the first hop in 400 steps, "
+    "even if queries may not attend to facts in layer 0.",
+    "a_second_head_does_not_help": "With a weak prior for the previous token (b = 1) in one head of layer 0, a "
+    "second head in every layer is not enough for the three-hop model to learn the first hop.",
+    "without_the_detour_the_join_grows": "A weak join (a fact's value attends to its key, b = 1) grows instead of "
+    "being unlearnt if queries may not attend to the keys of the second hop's facts, from which the three-hop "
+    "model at the plateau reads x1 without a join.",
+    "the_join_may_form_later": "If clamps keep layer 0 from joining facts (a value attending to its key), the "
+    "three-hop model forms the join in a later layer, which had no prior.",
+    "codes_in_the_inputs_or_turned_wait": "Neither with one position code per fact nor with rotary positions does "
+    "the three-hop model learn the first hop in 400 steps without a prior.",
+    "learnt_positions_need_no_prior": "With a learnt position embedding in addition to the paper's position code, "
+    "the three-hop model learns the first hop without a prior in every run.",
+    "fewer_chains_wait_too": "With two chains instead of four, the three-hop model does not learn the first hop in "
+    "400 steps, whether without a prior or with a weak one for the previous token (b = 1).",
+    "one_hop_does_not_wait": "A model asked for one hop instead of three learns it in 400 steps without a prior.",
+    "released_it_falls_apart": "The three-hop model forgets the first hop when the clamp that joins facts is "
+    f"released after {CLAMPED} steps.",
+    "released_it_forms_again": "After the clamp that joins each fact's tokens is released, the three-hop model "
+    "learns the first hop again by itself before training ends at 1,000 steps.",
+    "the_model_foretells_who_learns": "A two-factor model of join and look-up, fitted to the weak and the strong prior "
+    "alone, predicts for at least four in five of {n} other conditions whether most runs learn the first hop in time "
+    "(wrong: {wrong}).",
+}
+
+
 def runs(scale: str) -> Iterator[Config]:
     """Every condition, over seeds; "weak prior" and "strong prior" are runs of `plateau`."""
     return cells(CAUSES, range(SEEDS[scale]), scale)
@@ -100,7 +142,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about one factor at a time, codes and sizes, the released clamp, and the model's predictions."""
-    told = Conditions(table)
+    told = Conditions(table, SENTENCES)
     yield from factors(told)
     yield from duties(told)
     yield from sizes(told)
@@ -110,74 +152,22 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def factors(told: Conditions) -> Iterator[Claim]:
     """Claims about the join and the look-up, each provided, removed or frozen."""
-    yield told.waits(
-        "without_a_prior_it_waits",
-        "Control: the three-hop model without a prior does not learn the first hop, x1, in 400 steps.",
-        "no prior",
-    )
-    yield told.learns(
-        "whole_facts_suffice",
-        "The three-hop model without a prior learns every hop in 400 steps if layer 0's attention is clamped so that "
-        "every fact's value attends to its key (the join).",
-        "facts whole",
-    )
-    yield left(
-        told,
-        "without_a_look_up_the_join_goes",
-        "Even a strong initial join (a fact's value attends to its key, bias b = 4) is unlearnt if all later layers "
-        "are frozen, so that no look-up can form: at the end this attention is less than half of that at the start.",
-        "strong prior, later layers frozen",
-        below=0.5,
-    )
-    yield told.waits(
-        "a_weak_join_is_not_enough_though_it_stays",
-        "A weak join (a fact's value attends to its key, initial bias b = 1) is not enough for the three-hop model to "
-        "learn the first hop, even if layer 0's attention weights are frozen so that it cannot be unlearnt.",
-        "weak prior, frozen",
-    )
-    yield told.learns(
-        "a_strong_join_is_enough_though_it_stays",
-        "Control: a strong join (a fact's value attends to its key, initial bias b = 4) that is frozen is enough for "
-        "the three-hop model to learn every hop in 400 steps.",
-        "strong prior, frozen",
-    )
+    yield told.waits("without_a_prior_it_waits", "no prior")
+    yield told.learns("whole_facts_suffice", "facts whole")
+    yield left(told, "without_a_look_up_the_join_goes", "strong prior, later layers frozen", below=0.5)
+    yield told.waits("a_weak_join_is_not_enough_though_it_stays", "weak prior, frozen")
+    yield told.learns("a_strong_join_is_enough_though_it_stays", "strong prior, frozen")
 
 
 def duties(told: Conditions) -> Iterator[Claim]:
     """Claims about the head's other role, what else queries read, and whether other heads can take over."""
-    yield told.learns(
-        "the_other_duty_holds_it_back",
-        "A weak prior for the previous token (b = 1) is enough for the three-hop model to learn the first hop if "
-        "queries may not attend to facts in layer 0, so that its head only has to join facts.",
-        "weak prior, queries blind in layer 0",
-        hop="x1",
-    )
-    yield told.waits(
-        "the_other_duty_is_not_all",
-        "Without a prior the three-hop model does not learn the first hop in 400 steps, even if queries may not attend "
-        "to facts in layer 0.",
-        "no prior, queries blind in layer 0",
-    )
-    yield told.waits(
-        "a_second_head_does_not_help",
-        "With a weak prior for the previous token (b = 1) in one head of layer 0, a second head in every layer is not "
-        "enough for the three-hop model to learn the first hop.",
-        "weak prior, a second head",
-    )
-    yield left(
-        told,
-        "without_the_detour_the_join_grows",
-        "A weak join (a fact's value attends to its key, b = 1) grows instead of being unlearnt if queries may not "
-        "attend to the keys of the second hop's facts, from which the three-hop model at the plateau reads x1 without "
-        "a join.",
-        "weak prior, no detour",
-        above=1,
-    )
+    yield told.learns("the_other_duty_holds_it_back", "weak prior, queries blind in layer 0", hop="x1")
+    yield told.waits("the_other_duty_is_not_all", "no prior, queries blind in layer 0")
+    yield told.waits("a_second_head_does_not_help", "weak prior, a second head")
+    yield left(told, "without_the_detour_the_join_grows", "weak prior, no detour", above=1)
     later = endings(told.of("strong prior, facts not in layer 0"))
     yield told.held(
         "the_join_may_form_later",
-        "If clamps keep layer 0 from joining facts (a value attending to its key), the three-hop model forms the join "
-        "in a later layer, which had no prior.",
         later[later.hop == "x1"].joined_later,
         "join attention of a later layer at the end",
         later,
@@ -185,44 +175,22 @@ def duties(told: Conditions) -> Iterator[Claim]:
     )
 
 
-def left(told: Conditions, id: str, sentence: str, condition: str, **limit: Unpack[Limit]) -> Claim:
+def left(told: Conditions, id: str, condition: str, **limit: Unpack[Limit]) -> Claim:
     """A claim about the join's attention at the end over that at the start."""
     ends = endings(told.of(condition))
     ends = ends[ends.hop == "x1"]
     words = "join attention at the end over that at the start"
-    return told.held(id, sentence, ends.joined / ends.joined_start, words, ends, **limit)
+    return told.held(id, ends.joined / ends.joined_start, words, ends, **limit)
 
 
 def sizes(told: Conditions) -> Iterator[Claim]:
     """Claims about position codes, and about numbers of chains and of hops."""
     yield told.waits(
-        "codes_in_the_inputs_or_turned_wait",
-        "Neither with one position code per fact nor with rotary positions does the three-hop model learn the first "
-        "hop in 400 steps without a prior.",
-        "one code per fact",
-        "rotary positions",
-        section="beyond (6)",
+        "codes_in_the_inputs_or_turned_wait", "one code per fact", "rotary positions", section="beyond (6)"
     )
-    yield told.learns(
-        "learnt_positions_need_no_prior",
-        "With a learnt position embedding in addition to the paper's position code, the three-hop model learns the "
-        "first hop without a prior in every run.",
-        "learnt positions",
-        hop="x1",
-        section="beyond (6)",
-    )
-    yield told.waits(
-        "fewer_chains_wait_too",
-        "With two chains instead of four, the three-hop model does not learn the first hop in 400 steps, whether "
-        "without a prior or with a weak one for the previous token (b = 1).",
-        "no prior, 2 chains",
-        "weak prior, 2 chains",
-    )
-    yield told.learns(
-        "one_hop_does_not_wait",
-        "A model asked for one hop instead of three learns it in 400 steps without a prior.",
-        "no prior, 1 hop",
-    )
+    yield told.learns("learnt_positions_need_no_prior", "learnt positions", hop="x1", section="beyond (6)")
+    yield told.waits("fewer_chains_wait_too", "no prior, 2 chains", "weak prior, 2 chains")
+    yield told.learns("one_hop_does_not_wait", "no prior, 1 hop")
 
 
 def released(told: Conditions) -> Iterator[Claim]:
@@ -232,7 +200,6 @@ def released(told: Conditions) -> Iterator[Claim]:
     after = first[(first.step > CLAMPED) & (first.step <= 2 * CLAMPED)]
     yield told.held(
         "released_it_falls_apart",
-        f"The three-hop model forgets the first hop when the clamp that joins facts is released after {CLAMPED} steps.",
         after.groupby("run").hop_loss.max(),
         "greatest loss of x1 after the release",
         rows,
@@ -240,8 +207,6 @@ def released(told: Conditions) -> Iterator[Claim]:
     )
     yield told.held(
         "released_it_forms_again",
-        "After the clamp that joins each fact's tokens is released, the three-hop model learns the first hop again by "
-        "itself before training ends at 1,000 steps.",
         first.sort_values("step").groupby("run").hop_loss.last(),
         "final loss of x1",
         rows,
@@ -263,13 +228,6 @@ def foretold(told: Conditions) -> Claim:
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
     wrong = "; ".join(name.replace(",", " with") for name, met in right.items() if not met) or "none"
-    return Evidence(told.of(*right), "beyond", among=told.table).claim(
-        "the_model_foretells_who_learns",
-        "A two-factor model of join and look-up, fitted to the weak and the strong prior alone, predicts for at least "
-        f"four in five of {len(right)} other conditions whether most runs learn the first hop in time (wrong: "
-        f"{wrong}).",
-        right.values(),
-        "conditions told rightly",
-        at_least=0.8,
-        of="share of",
-    )
+    evidence, id = Evidence(told.of(*right), "beyond", among=told.table), "the_model_foretells_who_learns"
+    sentence = SENTENCES[id].format(n=len(right), wrong=wrong)
+    return evidence.claim(id, sentence, right.values(), "conditions told rightly", at_least=0.8, of="share of")

@@ -134,34 +134,31 @@ def figure(table: DataFrame) -> Figure:
     return shown
 
 
+#: What is claimed of a law, by its name in `claims`.
+GOES_AS = (
+    "The number of steps from the plateau to the only hop, x1, scales as the sequence length to the power of "
+    "{power:g} ± {leeway:g}, {words}."
+)
+
+
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about whether x1 is learnt at all lengths, and which of the two laws its wait follows."""
     seeds = [part for _, part in table.groupby("seed")]
     powers = [power_law(part.length, part.wait.where(part.wait > 0))[1] for part in seeds]
     learnt = table.groupby("length").learnt.agg(lambda steps: steps.notna().mean())
-    yield Evidence(table, "beyond (9.2)").claim(
-        "every_length_learns",
+    sentence = (
         f"Without a prior nine runs in ten learn one hop within {table.steps.max():,} steps, at every length from "
-        f"{table.length.min()} to {table.length.max()} positions.",
-        learnt,
-        "share of runs that learn x1, by length",
-        at_least=0.9,
+        f"{table.length.min()} to {table.length.max()} positions."
     )
-    lengths = sorted(table.length.unique())
+    evidence, what = Evidence(table, "beyond (9.2)"), "share of runs that learn x1, by length"
+    yield evidence.claim("every_length_learns", sentence, learnt, what, at_least=0.9)
+    lengths, provided = sorted(table.length.unique()), bound(what, learnt, at_least=0.5)
     laws = (
         ("the_wait_goes_as_under_adam", under_adam, "as derived for AdamW where noise limits its rates"),
         ("the_wait_goes_as_under_flow", under_flow, "as under gradient flow, whose power nears 2 at great lengths"),
     )
     for name, law, words in laws:
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
-        yield Evidence(table, "beyond (9.2)").claim(
-            name,
-            "The number of steps from the plateau to the only hop, x1, scales as the sequence length to the power of "
-            f"{power:g} ± {LEEWAY:g}, {words}.",
-            powers,
-            "power of the length, seed by seed",
-            n=len(powers),
-            of="median",
-            within=around(power, LEEWAY),
-            provided=bound("share of runs that learn x1, by length", learnt, at_least=0.5),
-        )
+        how: dict[str, Any] = {"n": len(powers), "of": "median", "within": around(power, LEEWAY), "provided": provided}
+        sentence = GOES_AS.format(power=power, leeway=LEEWAY, words=words)
+        yield evidence.claim(name, sentence, powers, "power of the length, seed by seed", **how)

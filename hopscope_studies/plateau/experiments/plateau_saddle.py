@@ -35,6 +35,23 @@ SEQUENCES = {"quick": 32, "cpu": 256, "paper": 1024}
 WEAK, STRONG = 1, 4
 
 
+#: What is claimed, by id.
+SENTENCES = {
+    "queries_pull_the_join_down": f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} "
+    f"to {WINDOW[1]}), the gradient at layer 0's query positions lowers attention to the previous token.",
+    "first_values_pull_it_up": "In the three-hop model, the gradient at the values of the first hop's facts raises "
+    f"layer 0's attention to the previous token if its bias starts high enough (b = {STRONG}).",
+    "the_pull_grows_with_the_join": "As the three-hop model reaches the plateau, the gradient of the loss with "
+    "respect to layer 0's attention to the previous token, at the values of the first hop's facts, is more than "
+    f"ten times as strong from an initial bias b = {STRONG} as from b = {WEAK}.",
+    "the_plateau_reads_the_keys_of_step_2": "If the three-hop model stays at the plateau (initial bias b = 1), later "
+    "layers' queries attend to the keys of the second hop's facts, which also hold the first hop's answer x1 and need "
+    "not be joined with another token.",
+    "what_learns_reads_the_values_of_step_1": "Control: if the three-hop model learns the first hop (initial bias "
+    "b = 4), later layers' queries attend to the values of the first hop's facts.",
+}
+
+
 def runs(scale: str) -> Iterator[Config]:
     """The first 80 steps from every start, and whole runs of `plateau` from a weak start and a strong one."""
     for seed in range(SEEDS[scale]):
@@ -102,35 +119,16 @@ def last(table: DataFrame) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about the signs and order of the gradients, and about what queries read at the plateau."""
-    told = Conditions(table)
+    told = Conditions(table, SENTENCES)
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
     rows = in_window(table)
     words = "gradient of the score of the token before"
-    yield told.held(
-        "queries_pull_the_join_down",
-        f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} to {WINDOW[1]}), the gradient "
-        "at layer 0's query positions lowers attention to the previous token.",
-        queries,
-        f"{words}, at queries",
-        rows,
-        above=0,
-    )
+    yield told.held("queries_pull_the_join_down", queries, f"{words}, at queries", rows, above=0)
     strong = values[values.index.get_level_values("start") == STRONG]
-    yield told.held(
-        "first_values_pull_it_up",
-        "In the three-hop model, the gradient at the values of the first hop's facts raises layer 0's attention to "
-        f"the previous token if its bias starts high enough (b = {STRONG}).",
-        strong,
-        f"{words}, at value[1]",
-        rows[rows.start == STRONG],
-        below=0,
-    )
+    yield told.held("first_values_pull_it_up", strong, f"{words}, at value[1]", rows[rows.start == STRONG], below=0)
     weak = values[values.index.get_level_values("start") == WEAK]
     yield told.held(
         "the_pull_grows_with_the_join",
-        "As the three-hop model reaches the plateau, the gradient of the loss with respect to layer 0's attention to "
-        "the previous token, at the values of the first hop's facts, is more than ten times as strong from an initial "
-        f"bias b = {STRONG} as from b = {WEAK}.",
         strong.droplevel("start") / weak.droplevel("start").abs(),
         "pull over that from the weak start, seed by seed",
         rows[rows.start == STRONG],
@@ -148,29 +146,9 @@ def mean_pull(table: DataFrame, role: str) -> Series:
 
 def reading(ends: DataFrame, told: Conditions) -> Iterator[Claim]:
     """Claims about what queries read at the end."""
-    for id, start, role, sentence in (
-        (
-            "the_plateau_reads_the_keys_of_step_2",
-            WEAK,
-            "key[2]",
-            "If the three-hop model stays at the plateau (initial bias b = 1), later layers' queries attend to the "
-            "keys of the second hop's facts, which also hold the first hop's answer x1 and need not be joined with "
-            "another token.",
-        ),
-        (
-            "what_learns_reads_the_values_of_step_1",
-            STRONG,
-            "value[1]",
-            "Control: if the three-hop model learns the first hop (initial bias b = 4), later layers' queries attend "
-            "to the values of the first hop's facts.",
-        ),
+    for id, start, role in (
+        ("the_plateau_reads_the_keys_of_step_2", WEAK, "key[2]"),
+        ("what_learns_reads_the_values_of_step_1", STRONG, "value[1]"),
     ):
         part = ends[(ends.start == start) & (ends.role == role)]
-        yield told.held(
-            id,
-            sentence,
-            part["read"],
-            f"attention of a later head's queries to {role}",
-            part,
-            above=0.8,
-        )
+        yield told.held(id, part["read"], f"attention of a later head's queries to {role}", part, above=0.8)

@@ -47,6 +47,35 @@ TRAPS: dict[str, Changes] = {
 }
 
 
+#: What is claimed, by id.
+SENTENCES = {
+    "nearest_first_stalls": "With nearest facts first and a strong prior for the previous token (b = 4), the "
+    "three-hop model does not learn the third hop, x3, in 400 steps.",
+    "whole_facts_do_not_free_it": "With nearest facts first, the three-hop model does not learn the third hop in "
+    "400 steps even if a clamp joins the two tokens of each fact.",
+    "sight_of_later_facts_frees_it": "With nearest facts first, the three-hop model learns the third hop if it has "
+    "no causal mask, so that a value can attend to the next hop's facts.",
+    "no_mask_does_no_harm": "Control: with deepest facts first the three-hop model learns every hop without a "
+    "causal mask, too.",
+    "without_look_ahead_deepest_first_stalls": "With deepest facts first, the three-hop model does not learn the "
+    "third hop in 400 steps if clamps keep values from attending to later steps' facts.",
+    "the_last_hop_alone_waits": "Asked for the third hop alone, the three-hop model does not learn it in 400 "
+    "steps, even if a clamp joins the two tokens of each fact.",
+    "one_look_up_given_is_not_enough": "Asked for the third hop alone, the three-hop model does not learn it in "
+    "400 steps even if clamps join the two tokens of each fact and give it the first of three look-ups.",
+    "two_look_ups_given_are": "Asked for the third hop alone, the three-hop model learns it if clamps join the two "
+    "tokens of each fact and give it two of the three look-ups.",
+    "five_hops_stall_with_one_head": "With MLPs and one head per layer, a six-layer model with a strong prior (b = "
+    "4) does not learn the fifth of five hops in 400 steps.",
+    "eight_heads_free_them": "With MLPs and eight heads per layer, a six-layer model with a strong prior (b = 4) "
+    "learns all five hops in 400 steps.",
+    "so_does_no_mlp": "With one head per layer and no MLP, a six-layer model with a strong prior (b = 4) learns "
+    "all five hops in 400 steps.",
+    "so_do_whole_facts": "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) learns "
+    "all five hops in 400 steps if a clamp joins the two tokens of each fact.",
+}
+
+
 def runs(scale: str) -> Iterator[Config]:
     """Every trap and every change that may end it, over seeds."""
     return cells(TRAPS, range(SEEDS[scale]), scale)
@@ -59,7 +88,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about each trap, its control, and the change that should end it."""
-    told = Conditions(table)
+    told = Conditions(table, SENTENCES)
     yield from nearest_first(told)
     yield from last_hop_alone(told)
     yield from five_hops(told)
@@ -67,94 +96,24 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def nearest_first(told: Conditions) -> Iterator[Claim]:
     """Claims about x3 with nearest facts first: does it wait because the causal mask forbids look-ahead?"""
-    yield told.waits(
-        "nearest_first_stalls",
-        "With nearest facts first and a strong prior for the previous token (b = 4), the three-hop model does not "
-        "learn the third hop, x3, in 400 steps.",
-        "nearest first",
-        hop="x3",
-    )
-    yield told.waits(
-        "whole_facts_do_not_free_it",
-        "With nearest facts first, the three-hop model does not learn the third hop in 400 steps even if a clamp joins "
-        "the two tokens of each fact.",
-        "nearest first, facts whole",
-        hop="x3",
-    )
-    yield told.learns(
-        "sight_of_later_facts_frees_it",
-        "With nearest facts first, the three-hop model learns the third hop if it has no causal mask, so that a value "
-        "can attend to the next hop's facts.",
-        "nearest first, no mask",
-        hop="x3",
-    )
-    yield told.learns(
-        "no_mask_does_no_harm",
-        "Control: with deepest facts first the three-hop model learns every hop without a causal mask, too.",
-        "deepest first, no mask",
-    )
-    yield told.waits(
-        "without_look_ahead_deepest_first_stalls",
-        "With deepest facts first, the three-hop model does not learn the third hop in 400 steps if clamps keep values "
-        "from attending to later steps' facts.",
-        "deepest first, no look-ahead",
-        hop="x3",
-    )
+    yield told.waits("nearest_first_stalls", "nearest first", hop="x3")
+    yield told.waits("whole_facts_do_not_free_it", "nearest first, facts whole", hop="x3")
+    yield told.learns("sight_of_later_facts_frees_it", "nearest first, no mask", hop="x3")
+    yield told.learns("no_mask_does_no_harm", "deepest first, no mask")
+    yield told.waits("without_look_ahead_deepest_first_stalls", "deepest first, no look-ahead", hop="x3")
 
 
 def last_hop_alone(told: Conditions) -> Iterator[Claim]:
     """Claims about training without implicit curriculum: how much must be provided before the rest is learnt?"""
     section = "beyond (7.2)"
-    yield told.waits(
-        "the_last_hop_alone_waits",
-        "Asked for the third hop alone, the three-hop model does not learn it in 400 steps, even if a clamp joins the "
-        "two tokens of each fact.",
-        "last hop alone",
-        hop="x3",
-        section=section,
-    )
-    yield told.waits(
-        "one_look_up_given_is_not_enough",
-        "Asked for the third hop alone, the three-hop model does not learn it in 400 steps even if clamps join the two "
-        "tokens of each fact and give it the first of three look-ups.",
-        "last hop alone, 1 given",
-        hop="x3",
-        section=section,
-    )
-    yield told.learns(
-        "two_look_ups_given_are",
-        "Asked for the third hop alone, the three-hop model learns it if clamps join the two tokens of each fact and "
-        "give it two of the three look-ups.",
-        "last hop alone, 2 given",
-        hop="x3",
-        section=section,
-    )
+    yield told.waits("the_last_hop_alone_waits", "last hop alone", hop="x3", section=section)
+    yield told.waits("one_look_up_given_is_not_enough", "last hop alone, 1 given", hop="x3", section=section)
+    yield told.learns("two_look_ups_given_are", "last hop alone, 2 given", hop="x3", section=section)
 
 
 def five_hops(told: Conditions) -> Iterator[Claim]:
     """Claims about D = 5 from b = 4: the effects of MLPs and heads."""
-    yield told.waits(
-        "five_hops_stall_with_one_head",
-        "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) does not learn the fifth "
-        "of five hops in 400 steps.",
-        "5 hops, 1 head",
-        hop="x5",
-    )
-    yield told.learns(
-        "eight_heads_free_them",
-        "With MLPs and eight heads per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
-        "400 steps.",
-        "5 hops, 8 heads",
-    )
-    yield told.learns(
-        "so_does_no_mlp",
-        "With one head per layer and no MLP, a six-layer model with a strong prior (b = 4) learns all five hops in "
-        "400 steps.",
-        "5 hops, 1 head, no MLP",
-    )
-    yield told.learns(
-        "so_do_whole_facts",
-        "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) learns all five hops in "
-        "400 steps if a clamp joins the two tokens of each fact.",
-        "5 hops, 1 head, facts whole",
-    )
+    yield told.waits("five_hops_stall_with_one_head", "5 hops, 1 head", hop="x5")
+    yield told.learns("eight_heads_free_them", "5 hops, 8 heads")
+    yield told.learns("so_does_no_mlp", "5 hops, 1 head, no MLP")
+    yield told.learns("so_do_whole_facts", "5 hops, 1 head, facts whole")

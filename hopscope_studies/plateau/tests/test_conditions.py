@@ -103,7 +103,7 @@ def priors(learns: set[str], weights: float = 70.0, loss: float = 0.9) -> list[d
 
 
 def test_priors():
-    enough = {condition for _, _, condition in plateau_priors.ENOUGH} | {"learnt positions"}
+    enough = {"biased start, 4", "kv shift", "initial weights, 20", "learnt positions"}
     as_said = judged(plateau_priors, priors(enough))
     assert set(as_said.values()) == {"holds"}
     other = judged(plateau_priors, priors(set(plateau_priors.PRIORS) - enough, loss=0.1))
