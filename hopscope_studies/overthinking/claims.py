@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -18,61 +20,7 @@ SPARED = 0.05  # accuracy with true labels that may be lost (ours)
 MOST = 0.6  # of the chosen heads (ours)
 
 #: What is claimed, by the paper's section, or ours, and id.
-SENTENCES = {
-    "2": {
-        "false_demonstrations_mislead": "{model} answers worse after demonstrations with permuted labels than after "
-        "true ones (paper: so do GPT-2 small, Pythia-410M and GPT-J; here accuracy falls from {true:.3f} to "
-        "{permuted:.3f}).",
-        "true_ones_teach": "After demonstrations with true labels the model answers better than by chance.",
-        "a_consistent_lie_misleads_more": "Labels that are false in the same way for a whole class mislead more than "
-        "random labels, from which nothing can be learnt.",
-    },
-    "3": {
-        "alike_in_the_first_third": "Answers decoded in the first third of the layers do not depend on whether the "
-        "labels shown are true.",
-        "the_gap_comes_late": "The critical layer, after which half of the gap in accuracy between true and false "
-        "labels has appeared, is in the second half of the model (the paper reports this of three models).",
-        "false_labels_overthink": "With permuted labels, answers decoded after an earlier layer, chosen on other "
-        "texts, are more accurate than final answers (paper, GPT-2 small: accuracy .63 after layer 5, .36 at the end).",
-    },
-    "4": {
-        "false_induction_heads": "The model has five false induction heads, which attend more to labels of the query's "
-        "class than to other labels: on held-out texts each of them does so more than any head does with shuffled "
-        "classes.",
-        "the_same_heads_in_other_words": "At least three of the five false induction heads, which attend most to "
-        "labels of the query's class, are also found with other words of other classes.",
-        "they_are_induction_heads": "At least three of the five false induction heads, which attend most to labels of "
-        "the query's class, are among the eight heads with the highest induction scores.",
-        "the_heads_are_late": "The median layer of the five false induction heads, which attend most to labels of the "
-        "query's class, is in the second half of the model (paper: they are in late layers).",
-        "silencing_narrows_the_gap": "Ablating the five false induction heads narrows the accuracy gap between true "
-        "and permuted labels more than ablating any of ten random sets of five heads does.",
-        "more_than_the_same_layers": "Ablating the five false induction heads narrows the accuracy gap between true "
-        "and permuted labels more than ablating any of ten sets of five heads of the same layers does.",
-        "more_than_random_on_average": "Ablating the five false induction heads narrows the accuracy gap between true "
-        "and permuted labels more than ablating five random heads does on average, from all layers or from the same "
-        "layers (paper, GPT-J: by 39.0 % against 4.0 %).",
-        "as_much_as_in_gpt_j": "Ablating the five false induction heads closes at least as large a share of the "
-        "accuracy gap between true and permuted labels as ablating five heads of GPT-J does, 39.0 %.",
-        "true_answers_are_spared": "Ablating the five false induction heads costs little accuracy after true labels "
-        "(paper: a loss of .013).",
-        "late_attention_not_mlps": "With permuted labels, ablating attention from the critical layer on raises "
-        "accuracy above the intact model's accuracy, and above the accuracy without MLPs from this layer on (the paper "
-        "reports this of GPT-J).",
-    },
-    "beyond": {
-        "sharper_in_the_toy": "In every toy model of the study `false_demonstrations`, ablating two heads closes a "
-        "larger share of the gap between true and permuted labels than ablating five does in the language model.",
-    },
-    "control (ours)": {
-        "by_hand": "Control: in a model with hand-set weights the head that copies labels has a false-induction score "
-        "of 1, and without it true and false labels give the same accuracy.",
-        "no_gap_before_attention": "Control: answers decoded before the first layer are equally accurate with true and "
-        "with false labels, because all are decoded from the same token, a colon.",
-        "untrained": "Control: at initial weights, final answers are equally accurate with true and with false labels "
-        "(the 95 % interval of the difference contains 0).",
-    },
-}
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text())
 
 
 def told(rows: DataFrame, id: str, *measured: Any, source: str = "ours", said: Any = (), **how: Any) -> Claim:

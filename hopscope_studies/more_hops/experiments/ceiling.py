@@ -21,7 +21,7 @@ from hopscope.circuits.units import Ground
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, Evidence
+from hopscope.experiments.judging import Claim
 from hopscope.experiments.long_table import namer
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.further import further
@@ -35,21 +35,6 @@ SECONDS = {"quick": 8, "cpu": 500, "paper": 3600}
 NAMES = ("looped", "looped, kv_shift", "unshared")
 SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "paper": 1024}
-
-#: What is claimed, by id; thresholds are ours and were committed before the runs (README.md has our predictions).
-SENTENCES = {
-    "circuit": "In every looped model with a prior the search finds the circuits of one hop and of two hops.",
-    "ceiling": "The program of the looped model's circuit, its last step repeated, answers each of 1 to {twice} hops.",
-    "model_is_below": "Asked for {twice} hops, the looped model answers far fewer questions than its own program.",
-    "kv_shift": "In every looped model of KV shift the search finds a circuit of at least one hop.",
-    "kv_shift_ceiling": "The program of the circuit of looped KV shift, its last step repeated, answers each of 1 to "
-    "{twice} hops.",
-    "unshared": "In models of unshared layers the search finds no circuit for any number of hops.",
-    "untrained": "Control: at initial weights the search finds no circuit, so there is no program.",
-    "exchanged": "Control: with values exchanged among the facts of each step, programs seldom give the answers of the "
-    "facts as they were (a guess among four chains is right in a quarter of cases).",
-    "shuffled": "Among facts in shuffled order, the looped model's program does not answer {twice} hops.",
-}
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -105,17 +90,11 @@ def accuracies(run: Run, program: Program, hops: int, n: int) -> dict[str, float
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """All claims; a variant without programs leaves a claim about them undecided."""
+    """Thresholds are ours and were committed before the runs; without programs a claim about them is undecided."""
     trained = int(table.D.max())
     looped, shifted, unshared = (table[table.variant == name] for name in NAMES)
     last = looped[looped.hops == 2 * trained]
-
-    def claim(id: str, rows: DataFrame, values: Series, what: str, **limit: Any) -> Claim:
-        return Evidence(rows, "ours", among=table).claim(
-            id, SENTENCES[id].format(twice=2 * trained), values, what, **limit
-        )
-
-    most = "most hops with a circuit"
+    claim, most = more_hops.teller(table, "ceiling", twice=2 * trained), "most hops with a circuit"
     yield claim("circuit", looped, most_hops(looped), most, at_least=2)
     yield claim("ceiling", looped, looped.program.dropna(), "accuracy", at_least=0.99)
     yield claim("model_is_below", last, (last.program - last.model).dropna(), "difference of accuracies", above=0.5)
