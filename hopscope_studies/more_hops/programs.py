@@ -7,7 +7,10 @@ layer again for every further hop. The program's counterpart is to repeat its la
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
+
+import torch
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.discovery import discover
@@ -39,21 +42,20 @@ def lengthened(program: Program, more: int) -> Program:
     return replace(program, steps=tuple(steps), answers=(answer,))
 
 
-def circuit_at(run: Run, hops: int, step: int | None = None) -> tuple[Circuit, Program | None, str]:
-    """The circuit of a run's model on chains of so many hops after one loop more, its program, and why there is none.
+def circuit_at(run: Run, hops: int, step: int | None = None) -> tuple[Circuit, Program | None]:
+    """The circuit of a run's model on chains of so many hops, after one loop more than hops, and its program.
 
-    Paths that are no circuit get no program. A model without loops runs all of its layers.
+    A model without loops runs all of its layers. There is no program if the paths are no circuit, or if no rule of a
+    program fits one of them.
     """
     task, model = run.task.at(hops), run.model if step is None else run.at(step)
     if run.config.model.as_dict()["loops"] > 1:
         model = model.looped(hops + 1, n_positions=task.n_positions)  # type: ignore[operator]
-    circuit = discover(model, task)
-    if not circuit.accepted:
-        return circuit, None, "no circuit"
-    try:
-        return circuit, program_for([found.path for found in circuit.paths], model, task).program, ""
-    except BadInput:
-        return circuit, None, "no rule"
+    circuit, program = discover(model, task), None
+    if circuit.accepted:
+        with suppress(BadInput):
+            program = program_for([found.path for found in circuit.paths], model, task).program
+    return circuit, program
 
 
 def with_values_exchanged(rows: Rows) -> Rows:
@@ -61,12 +63,7 @@ def with_values_exchanged(rows: Rows) -> Rows:
 
     Facts are pairs of symbols before the queries. Values move on by one fact of the same step, so queries stay.
     """
-    chains = len(rows.queries)
-    own = []
-    for row in rows.own:
-        values = row[1:-chains:2]
-        steps = [values[i : i + chains] for i in range(0, len(values), chains)]
-        moved = [value for step in steps for value in (*step[1:], step[0])]
-        facts = [symbol for pair in zip(row[:-chains:2], moved, strict=True) for symbol in pair]
-        own.append([*facts, *row[-chains:]])
-    return replace(rows, own=own)
+    own, chains = torch.tensor(rows.own), len(rows.queries)
+    steps = own[:, 1:-chains:2].unflatten(1, (-1, chains))
+    own[:, 1:-chains:2] = steps.roll(1, -1).flatten(1)
+    return replace(rows, own=own.tolist())

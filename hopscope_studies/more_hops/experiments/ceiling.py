@@ -7,6 +7,7 @@ and program are asked on the same sequences.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,8 +34,10 @@ from hopscope_studies.more_hops.programs import circuit_at, lengthened, with_val
 SECONDS = {"quick": 8, "cpu": 500, "paper": 3600}
 
 NAMES = ("looped", "looped, kv_shift", "unshared")
-SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
+SEEDS = {"quick": 1, "cpu": 3, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "paper": 1024}
+#: The accuracies of a program, by column.
+ASKED_OF = ("program", "shuffled", "exchanged")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -46,10 +49,9 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run and number of hops asked.
 
     Columns: run, version, seed, prior, variant, D (hops trained), hops, verdict (of the search on so many hops; empty
-    beyond D), paths (of the circuit), why (there is no program: `no circuit`, or `no rule` for one of its paths),
-    untrained (the verdict at initial weights), source (hops of the circuit whose program is asked), repeats (of its
-    last step), accuracies of the model, of the program, and of the program with facts in shuffled order and with their
-    values exchanged (unknown if there is no program), n (sequences).
+    beyond D), untrained (the verdict at initial weights), source (hops of the circuit whose program is asked; 0: there
+    is none, or no rule fits one of its paths), accuracies of the model, of the program, and of the program with facts
+    in shuffled order and with their values exchanged, n (sequences).
     """
     return rows_of(runs, lambda run: measured(run, scale))
 
@@ -59,29 +61,22 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     trained, n = more_hops.TRAINED[scale], SEQUENCES[scale]
     about = {"variant": namer(more_hops.VARIANTS, more_hops.config, scale)(run.config), "D": trained}
     found = {hops: circuit_at(run, hops) for hops in range(1, trained + 1)}
-    programs = {hops: program for hops, (_, program, _) in found.items() if program}
+    programs = {hops: program for hops, (_, program) in found.items() if program}
     for hops in more_hops.ASKED[scale]:
-        row: dict[str, Any] = {"verdict": "", "paths": 0, "why": "", "untrained": ""}
-        if hops <= trained:
-            circuit, _, why = found[hops]
-            untrained = circuit_at(run, hops, step=0)[0].verdict
-            row = {"verdict": circuit.verdict, "paths": len(circuit.paths), "why": why, "untrained": untrained}
         loops = [hops + 1] if run.config.model.as_dict()["loops"] > 1 else [1]
         [model] = further(run.model, run.task, [hops], loops, n=n)
-        row |= {"model": model["accuracy"], "n": n}
-        source = max((one for one in programs if one <= hops), default=None)
-        if source:
-            row |= {"source": source, "repeats": hops - source}
-            row |= accuracies(run, lengthened(programs[source], hops - source), hops, n)
-        yield {"hops": hops, **about, **dict.fromkeys(("source", "repeats", *ASKED_OF)), **row}
+        row = about | {"hops": hops, "verdict": "", "untrained": "", "model": model["accuracy"], "n": n}
+        if hops <= trained:
+            row |= {"verdict": found[hops][0].verdict, "untrained": circuit_at(run, hops, step=0)[0].verdict}
+        source = max((one for one in programs if one <= hops), default=0)
+        program = lengthened(programs[source], hops - source) if source else None
+        yield row | {"source": source} | accuracies(run, program, hops, n)
 
 
-#: The accuracies of a program, by column.
-ASKED_OF = ("program", "shuffled", "exchanged")
-
-
-def accuracies(run: Run, program: Program, hops: int, n: int) -> dict[str, float]:
+def accuracies(run: Run, program: Program | None, hops: int, n: int) -> dict[str, float]:
     """A program's accuracies on the sequences that the model is asked on, and on two other kinds."""
+    if program is None:
+        return dict.fromkeys(ASKED_OF, math.nan)
     posed = run.task.at(hops)
     batches = [task.sample(n, generator(0, "further", hops)) for task in (posed, posed.but(order="shuffled"))]
     rows = [replace(symbols_of(one, Ground(one, run.model.architecture)), ground=None) for one in batches]
