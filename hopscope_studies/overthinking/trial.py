@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
 from hopscope.language.lens.attention import Lens
@@ -22,22 +21,13 @@ from hopscope.language.lens.estimates import Number, agreement, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope.language.readings.base import Watch
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
+from hopscope_studies.overthinking.measured import Demonstrations
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
 
 CHOSEN = 5  # heads silenced together (paper), or a quarter of all heads in models with fewer than twenty
 DRAWS = 10  # random sets of each kind; shuffles of the classes
 HIGHEST = 8  # induction heads with which the chosen ones are compared
 PAIR = ("true", "permuted")
-
-
-@dataclass(frozen=True)
-class Trial(Settings):
-    """Settings: how much is measured."""
-
-    words: str = setting("unnatural", "set of words")
-    count: int = setting(48, "texts, a half each for choosing and judging", low=6, high=1200)
-    seed: int = setting(0, "of texts and random heads", low=0)
-    brief: bool = setting(False, "answers by layer and scores alone; nothing is silenced")
 
 
 @dataclass(frozen=True)
@@ -79,7 +69,7 @@ def critical(gap: Tensor) -> Tensor:
     return torch.where(gap[..., -1] > 0, there.double().argmax(-1), last)
 
 
-def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
+def trial(opened: Opened, settings: Demonstrations, watch: Watch) -> dict[str, Any]:
     """All measurements. Raises BadInput for a model or words that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
@@ -107,7 +97,7 @@ def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
     return report | {"seconds": round(time.monotonic() - began, 1)}
 
 
-def protocol(settings: Trial) -> dict[str, Any]:
+def protocol(settings: Demonstrations) -> dict[str, Any]:
     """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),

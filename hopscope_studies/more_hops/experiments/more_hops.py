@@ -163,18 +163,18 @@ def teller(table: DataFrame, name: str, **said: Any) -> Callable[..., Claim]:
 def figure(table: DataFrame) -> Figure:
     """Left: accuracy by hops asked, after hops + 1 loops. Right: that of the looped layer, by number of loops."""
     shown = picture(10.5, 3.9)
-    left, right = shown.subplots(1, 2)
-    rows = table[(table.chains == 4) & ((table.own > 1) | (table.loops == table.hops + 1))]
-    for index, name in enumerate(name for name in VARIANTS if name in set(rows.variant)):
-        mean = rows[rows.variant == name].groupby("hops").accuracy.mean()
-        left.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=name)
-    looped = table[(table.variant == "looped") & (table.chains == 4)]
-    for index, loops in enumerate(sorted({int(table.D.max()) + 1, 2 * int(table.D.max()) + 2})):
-        mean = looped[looped.loops == loops].groupby("hops").accuracy.mean()
-        right.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=f"{loops} loops")
-    for ax, title in ((left, "One loop more than hops"), (right, "One looped layer, by loops")):
+    table, trained = table[table.chains == 4], int(table.D.max())
+    rows, looped = table[(table.own > 1) | (table.loops == table.hops + 1)], table[table.variant == "looped"]
+    panels = {
+        "One loop more than hops": {name: rows[rows.variant == name] for name in VARIANTS},
+        "One looped layer, by loops": {f"{n} loops": looped[looped.loops == n] for n in (trained + 1, 2 * trained + 2)},
+    }
+    for ax, (title, lines) in zip(shown.subplots(1, 2), panels.items(), strict=True):
+        for index, (name, some) in enumerate((name, some) for name, some in lines.items() if len(some)):
+            mean = some.groupby("hops").accuracy.mean()
+            ax.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=name)
         ax.axhline(0.25, color=GREY, lw=0.8, ls="--", zorder=0)
-        ax.axvline(table.D.max() + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
+        ax.axvline(trained + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(xlabel="hops asked (dots: trained to the left)", ylabel="accuracy", ylim=(0, 1.02), title=title)
         ax.legend(fontsize=7)
     return shown
