@@ -81,10 +81,8 @@ class Answers:
 @torch.no_grad()
 def answers(lens: Lens, texts: Texts, sets: Sequence[Silenced] = ()) -> Answers:
     """Read texts with the whole model, and once more for every set that is silenced."""
-    parts = [
-        answers_of_some(lens, texts.rows(slice(start, start + BATCH)), sets)
-        for start in range(0, len(texts.ids), BATCH)
-    ]
+    starts = range(0, len(texts.ids), BATCH)
+    parts = [answers_of_some(lens, texts.rows(slice(start, start + BATCH)), sets) for start in starts]
     return Answers(*(torch.cat([getattr(part, name) for part in parts], 1) for name in Answers.__annotations__))
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
 from hopscope.language.lens.attention import Lens
-from hopscope.language.lens.estimates import Number, agreement, number
+from hopscope.language.lens.estimates import Number, agreement, beyond, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope.language.readings.base import Watch
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
@@ -205,37 +205,32 @@ def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
 def silencing(sets: dict[str, Silenced], second: Half) -> dict[str, Any]:
     """Both accuracies without each set, and by how much the gap narrows, on the held-out texts."""
     whole = {kind: second.by_layer(kind)[-1].mean(1) for kind in PAIR}
-    left = {kind: calibrated(second.read[kind].without, second.words.asked).mean(2) for kind in PAIR}  # set text
+    without = [calibrated(second.read[kind].without, second.words.asked).mean(2) for kind in PAIR]  # set text
+    left = {name: dict(zip(PAIR, pair, strict=True)) for name, *pair in zip(sets, *without, strict=True)}
     gap = whole["true"] - whole["permuted"]
-    narrowed = gap - (left["true"] - left["permuted"])
-    names = list(sets)
-    at = {name: number for number, name in enumerate(names)}
-    top, attention, mlps = (at[name] for name in ("top", "late attention", "late MLPs"))
-    permuted = left["permuted"]
+    narrowed = {name: gap - (one["true"] - one["permuted"]) for name, one in left.items()}
+    attention, mlps = (left[f"late {parts}"]["permuted"] for parts in ("attention", "MLPs"))
+    share = torch.stack([narrowed["top"], gap], 1)
     return {
         "whole": {**{kind: number(values) for kind, values in whole.items()}, "gap": number(gap)},
         "without": [
             {
                 "set": name,
-                "heads": [short(head) for head in sets[name].heads] if not name.startswith("late") else [],
-                "first_layer": sets[name].first + 1,
-                **{kind: number(values[at[name]]) for kind, values in left.items()},
-                "narrowed": number(narrowed[at[name]]),
+                "heads": [short(head) for head in one.heads] if not name.startswith("late") else [],
+                "first_layer": one.first + 1,
+                **{kind: number(values) for kind, values in left[name].items()},
+                "narrowed": number(narrowed[name]),
             }
-            for name in names
+            for name, one in sets.items()
         ],
-        "beyond": {kind: beyond(narrowed, top, at, kind) for kind in ("random", "same layers")},
-        "share": number(torch.stack([narrowed[top], gap], 1), lambda means: means[:, 0] / means[:, 1].clamp(min=1e-9)),
-        "true_lost": number(whole["true"] - left["true"][top]),
-        "late": {
-            "over_mlps": number(permuted[attention] - permuted[mlps]),
-            "over_whole": number(permuted[attention] - whole["permuted"]),
-        },
+        "beyond": {kind: further_than(narrowed, kind) for kind in ("random", "same layers")},
+        "share": number(share, lambda means: means[:, 0] / means[:, 1].clamp(min=1e-9)),
+        "true_lost": number(whole["true"] - left["top"]["true"]),
+        "late": {"over_mlps": number(attention - mlps), "over_whole": number(attention - whole["permuted"])},
     }
 
 
-def beyond(narrowed: Tensor, top: int, at: dict[str, int], kind: str) -> Number:
+def further_than(narrowed: dict[str, Tensor], kind: str) -> Number:
     """How much more the gap narrows than with the best set of a kind, found anew in every resample of texts."""
-    beside = [index for name, index in at.items() if name.startswith(f"{kind} ")]
-    rows = narrowed[[top, *beside]].T
-    return number(rows, lambda means: means[:, 0] - means[:, 1:].max(1).values)
+    beside = [values for name, values in narrowed.items() if name.startswith(f"{kind} ")]
+    return beyond(narrowed["top"], beside, range(len(narrowed["top"])))

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pandas
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
@@ -21,6 +20,7 @@ from hopscope.circuits.program_trial import trial
 from hopscope.circuits.units import Ground
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.long_table import namer
@@ -113,10 +113,9 @@ def figure(table: DataFrame) -> Figure:
     shown = picture(10.5, 3.4)
     for ax, name in zip(shown.subplots(1, len(NAMES), sharey=True), NAMES, strict=True):
         for index, (what, style) in enumerate({"model": "-", "program": "--", "shuffled": ":"}.items()):
-            for number, (_, rows) in enumerate(table[table.variant == name].groupby("run", sort=False)):
-                label = {"shuffled": "program, facts shuffled"}.get(what, what) if number == 0 else None
-                values = pandas.to_numeric(rows[what])
-                ax.plot(rows.hops, values, style, color=colour(index), alpha=0.7, label=label)
+            label = {"shuffled": "program, facts shuffled"}.get(what, what)
+            rows = table[table.variant == name]
+            run_lines(ax, rows, what, "hops", color=colour(index), label=label, ls=style, lw=1.4, alpha=0.7)
         ax.axvline(table.D.max() + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(title=name, xlabel="hops asked", ylim=(-0.02, 1.04))
     shown.axes[0].set_ylabel("accuracy")

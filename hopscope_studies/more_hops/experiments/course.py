@@ -24,7 +24,6 @@ from hopscope.experiments.long_table import namer
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.further import further
 from hopscope.runs.run import Run
-from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.more_hops.experiments import more_hops
 
 #: Seconds that each scale takes on two cores.
@@ -52,7 +51,6 @@ def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:
     if scale == "long":
         return made
     hops, steps = TRAINED[scale], TRAINED[scale] * STAGE[scale]
-    assert isinstance(made.task, Retrieval)
     model = made.model.but(n_layers=hops + 1, loops=hops + 1, d_model=16 if scale == "quick" else 128)
     training = {"steps": steps, "decay_steps": steps // 4, "checkpoints": str(STAGE[scale]), "log_every": 4}
     return Config(made.task.but(n_hops=hops), model, made.training.but(**training))
@@ -95,8 +93,7 @@ def on_longest(model: Any, task: Any, n: int) -> list[float]:
     longer = model.looped(posed.n_hops + 1, n_positions=posed.n_positions)
     _, cache = longer(batch.inputs, at=posed.query_positions, cache=names)
     outputs = torch.cat([longer.read_off(cache[name], posed.query_positions) for name in names], -1)
-    shares: list[float] = posed.correct(outputs, batch).float().mean(0).tolist()
-    return shares
+    return list(map(float, posed.correct(outputs, batch).float().mean(0)))
 
 
 def front(rows: DataFrame, part: float) -> Series:
@@ -133,8 +130,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("bounded", table, table.loss.groupby(table.run).max(), "highest training loss", below=1.25)
     behind = (of_hops(before, 2) - of_hops(before, 2, "longest")).dropna()
     yield claim("long_chains", table, behind, "difference of accuracies", above=0.1, of="median")
-    first = table[table.step == 0]
-    yield claim("untrained", first, below=0.35)
+    yield claim("untrained", table[table.step == 0], below=0.35)
 
 
 @styled
