@@ -91,11 +91,10 @@ def answers_of_some(lens: Lens, texts: Texts, sets: Sequence[Silenced]) -> Answe
     looking = LooksAtLabels(texts)
     streams = run(lens, lens.embed(texts.ids), looking)
     without = [last(lens, texts, streams[one.first], one) for one in sets]
-    empty = torch.zeros(0, len(texts.ids), PLACES, N_LABELS)
     return Answers(
         torch.stack([read_off(lens, texts, stream) for stream in streams]),
         torch.stack(looking.kept),
-        torch.stack(without) if without else empty,
+        torch.stack(without) if without else torch.zeros(0, len(texts.ids), PLACES, N_LABELS),
     )
 
 

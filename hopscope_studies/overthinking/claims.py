@@ -86,13 +86,9 @@ def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iter
 
 def shared(language: DataFrame, other: DataFrame) -> list[float]:
     """The share of the chosen heads that are also chosen with other words, for every pair of runs of the same model."""
-    chosen, again = (heads_of(rows[rows.kind == "chosen"]) for rows in (language, other))
+    by_run = (rows[rows.kind == "chosen"].groupby("run") for rows in (language, other))
+    chosen, again = ([(run.model.iloc[0], set(run["name"])) for _, run in runs] for runs in by_run)
     return [len(one & beside) / len(one) for model, one in chosen for same, beside in again if model == same]
-
-
-def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
-    """The model and the heads of every run."""
-    return [(run.model.iloc[0], set(run["name"])) for _, run in rows.groupby("run")]
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:

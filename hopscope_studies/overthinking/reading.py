@@ -51,8 +51,7 @@ def silenced(report: Mapping[str, Any]) -> Iterator[Row]:
         kinds = ("true", "permuted", "narrowed")
         yield from (row(f"without: {kind}", one["set"], one[kind], **about) for kind in kinds)
     yield from (row("beyond", kind, found) for kind, found in report["beyond"].items())
-    yield row("share", "top", report["share"])
-    yield row("true lost", "top", report["true_lost"])
+    yield from (row(name.replace("_", " "), "top", report[name]) for name in ("share", "true_lost"))
     yield from (row("late attention", name.replace("_", " "), found) for name, found in report["late"].items())
 
 

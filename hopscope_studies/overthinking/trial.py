@@ -7,6 +7,7 @@ the texts. The second half judges them. Intervals resample texts.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -54,8 +55,7 @@ class Half:
 
     def scores(self, lines: Tensor | None = None) -> Tensor:
         """The score of every head with permuted labels; shape (layer, head)."""
-        lines = self.words.classes if lines is None else lines
-        return scores(self.read["permuted"].looks, lines, self.words.asked)
+        return scores(self.read["permuted"].looks, self.words.classes if lines is None else lines, self.words.asked)
 
 
 def critical(gap: Tensor) -> Tensor:
@@ -75,26 +75,26 @@ def trial(opened: Opened, settings: Demonstrations, watch: Watch) -> dict[str, A
     lens = Lens(opened)
     words = words_of(settings.words, settings.count, settings.seed)
     texts = {kind: encoded(opened.tokenizer, words, kind) for kind in KINDS}
+
+    def read(some: slice, sets: Sequence[Silenced] = ()) -> Half:
+        parts = {kind: answers(lens, texts[kind].rows(some), sets if kind in PAIR else ()) for kind in KINDS}
+        return Half(words.part(some.start, some.stop), parts)
+
     half = settings.count // 2
     watch(f"reading {half} texts with {len(KINDS)} kinds of labels, to choose by")
-    first = Half(words.part(0, half), {kind: answers(lens, texts[kind].rows(slice(half))) for kind in KINDS})
+    first = read(slice(0, half))
     sets = {} if settings.brief else sets_of(lens, first, settings.seed)
     watch(f"reading {half} others, and two kinds of these with {len(sets)} sets of parts silenced")
-    rest = slice(half, settings.count)
-    second = Half(
-        words.part(half, settings.count),
-        {kind: answers(lens, texts[kind].rows(rest), list(sets.values()) if kind in PAIR else ()) for kind in KINDS},
-    )
-    report = {
+    second = read(slice(half, settings.count), list(sets.values()))
+    return {
         **opened.about,
         "protocol": protocol(settings),
         "asks": about(texts, words),
         **described(first, second),
         **heads(lens, first, second, settings.seed),
+        **(silencing(sets, second) if sets else {}),
+        "seconds": round(time.monotonic() - began, 1),
     }
-    if sets:
-        report |= silencing(sets, second)
-    return report | {"seconds": round(time.monotonic() - began, 1)}
 
 
 def protocol(settings: Demonstrations) -> dict[str, Any]:
@@ -188,10 +188,7 @@ def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
     induction = head_scores(lens, repeated_tokens(lens, seed))[0]["induction"]
     named = {"score": one, "again": other, "induction": induction}
     return {
-        "heads": [
-            {"layer": i, "head": j, **{name: float(found[i, j]) for name, found in named.items()}}
-            for i, j in lens.heads
-        ],
+        "heads": [{"layer": i, "head": j} | {n: float(s[i, j]) for n, s in named.items()} for i, j in lens.heads],
         "chosen": [{"head": short(head), "layer": head[0] + 1, "score": float(other[head])} for head in top],
         "mixed": [float(second.scores(mixed(second.words.classes, 100 * seed + draw)).max()) for draw in range(DRAWS)],
         "ranks": agreement(other, induction),

@@ -10,9 +10,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-LISTED = Path(__file__).parent / "data" / "words.toml"
 #: The labels of each set, each with its words.
 SETS: dict[str, dict[str, tuple[str, ...]]] = {
     name: {label: tuple(words.split()) for label, words in kinds.items()}
-    for name, kinds in tomllib.loads(LISTED.read_text()).items()
+    for name, kinds in tomllib.loads((Path(__file__).parent / "data" / "words.toml").read_text()).items()
 }

@@ -41,7 +41,6 @@ STEPS = {"quick": 10, "cpu": 500, "paper": 1500}
 UNLIKE: dict[str, dict[str, Any]] = {"three_chains": {"n_chains": 3}, "shuffled": {"order": "shuffled"}}
 SEQUENCES = 256
 GUESS = 0.75  # the loss of a model that finds the step among four chains, and follows none
-SOURCE = "arXiv:2510.19753"
 #: What is claimed, by id.
 SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
 
@@ -125,8 +124,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
     """Claims about how asking for hops beyond capacity affects the hops within it, on the same sequences."""
     claim = partial(told, table[table.hops > table.capacity], table)
-    learns, by, unlike = (beside(table, value) for value in ("learns", "by", "three_chains"))
-    learns = learns.astype(float)
+    learns, by, unlike = (beside(table, value).astype(float) for value in ("learns", "by", "three_chains"))
     fewer = (learns[False] - learns[True]).groupby(["layers", "hops", "seed"]).mean()
     yield claim("fewer", fewer, "difference of the shares learnt", at_least=0.2, of="mean")
     yield claim("later", by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
@@ -136,7 +134,7 @@ def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
 
 def told(rows: DataFrame, table: DataFrame, id: str, *measured: Any, **limit: Any) -> Claim:
     """The claim of a sentence on some rows of a table."""
-    return Evidence(rows, SOURCE, among=table).claim(id, SENTENCES[id], *measured, **limit)
+    return Evidence(rows, "arXiv:2510.19753", among=table).claim(id, SENTENCES[id], *measured, **limit)
 
 
 def figure(table: DataFrame) -> Figure:

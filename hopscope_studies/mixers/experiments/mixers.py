@@ -36,7 +36,6 @@ SEEDS = {"quick": 1, "cpu": 3, "paper": 5}
 STEPS = {"quick": 10, "cpu": 400, "paper": 3000}
 TASK = Retrieval(n_hops=2, order="deepest_first", position_base=100.0)
 SHAPE = Architecture(n_layers=2, n_heads=2, d_model=64, init="early_layers")
-SOURCE = "arXiv:2508.19029"
 WINDOW = "number of rates of four"
 #: What is claimed, by id.
 SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
@@ -76,7 +75,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
 
     def claim(id: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any) -> Claim:
-        evidence, n = Evidence(table[table.mixer.isin(mixers)], SOURCE, among=table), values.index.nunique()
+        evidence, n = Evidence(table[table.mixer.isin(mixers)], "arXiv:2508.19029", among=table), values.index.nunique()
         return evidence.claim(id, SENTENCES[id], values, what, n=n, **limit)
 
     def together(mixers: tuple[str, ...], k: int) -> Series:

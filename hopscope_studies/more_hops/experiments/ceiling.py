@@ -77,8 +77,8 @@ def accuracies(run: Run, program: Program | None, hops: int, n: int) -> dict[str
     """A program's accuracies on the sequences that the model is asked on, and on two other kinds."""
     if program is None:
         return dict.fromkeys(ASKED_OF, math.nan)
-    posed = run.task.at(hops)
-    batches = [task.sample(n, generator(0, "further", hops)) for task in (posed, posed.but(order="shuffled"))]
+    orders = (run.task.at(hops), run.task.at(hops).but(order="shuffled"))
+    batches = [task.sample(n, generator(0, "further", hops)) for task in orders]
     rows = [replace(symbols_of(one, Ground(one, run.model.architecture)), ground=None) for one in batches]
     tried = [trial("", program, some) for some in (*rows, with_values_exchanged(rows[0]))]
     return {name: one.agrees / one.n for name, one in zip(ASKED_OF, tried, strict=True)}
@@ -88,7 +88,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Thresholds are ours and were committed before the runs; without programs a claim about them is undecided."""
     trained = int(table.D.max())
     looped, shifted, unshared = (table[table.variant == name] for name in NAMES)
-    last = looped[looped.hops == 2 * trained]
+    far, last = (rows[rows.hops == 2 * trained] for rows in (table, looped))
     claim, most = more_hops.teller(table, "ceiling", twice=2 * trained), "most hops with a circuit"
     yield claim("circuit", looped, most_hops(looped), most, at_least=2)
     yield claim("ceiling", looped, looped.program.dropna(), "accuracy", at_least=0.99)
@@ -97,7 +97,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("kv_shift_ceiling", shifted, shifted.program.dropna(), "accuracy", at_least=0.99)
     yield claim("unshared", unshared, most_hops(unshared), most, at_most=0)
     yield claim("untrained", table, most_hops(table, "untrained"), most, at_most=0)
-    far = table[table.hops == 2 * trained]
     yield claim("exchanged", far, far.exchanged.dropna(), "accuracy", below=0.4)
     yield claim("shuffled", last, last.shuffled.dropna(), "accuracy", below=0.3)
 

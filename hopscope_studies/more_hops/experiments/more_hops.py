@@ -131,8 +131,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("a_prior_is_needed", alone, below=0.4)
     yield claim("kv_shift_needs_none", at(table, "looped, kv_shift", 2), at_least=0.8)
     enough, often = (at(table, "looped", 2, loops=loops) for loops in (3, 2 * trained + 2))
-    lost = less(enough, often)
-    yield claim("too_many_loops_hurt", enough, lost, "loss of accuracy", "arXiv:2604.07822", above=0.2)
+    yield claim("too_many_loops_hurt", enough, less(enough, often), "loss of accuracy", "arXiv:2604.07822", above=0.2)
     yield claim("more_chains", at(table, "looped", trained, chains=8), above=0.4)
 
 
@@ -144,11 +143,9 @@ def less(rows: DataFrame, others: DataFrame) -> Series:
 def teller(table: DataFrame, name: str, **said: Any) -> Callable[..., Claim]:
     """A function that makes an experiment's claims: from an id, rows, and values, which are by default accuracies."""
 
-    def claim(
-        id: str, rows: DataFrame, values: Any = None, what: str = "accuracy", section: str = "ours", **limit: Any
-    ) -> Claim:
-        values = rows.accuracy if values is None else values
-        return Evidence(rows, section, among=table).claim(id, SENTENCES[name][id].format(**said), values, what, **limit)
+    def claim(id: str, rows: DataFrame, values: Any = None, what: str = "", by: str = "ours", **limit: Any) -> Claim:
+        values, what = (rows.accuracy, "accuracy") if values is None else (values, what)
+        return Evidence(rows, by, among=table).claim(id, SENTENCES[name][id].format(**said), values, what, **limit)
 
     return claim
 
