@@ -22,7 +22,6 @@ from hopscope.language.lens.estimates import Number, agreement, beyond, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope.language.readings.base import Watch
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
-from hopscope_studies.overthinking.measured import Demonstrations
 from hopscope_studies.overthinking.prompts import ITEMS, KINDS, PLACES, Texts, Words, encoded, words_of
 
 CHOSEN = 5  # heads silenced together (paper), or a quarter of all heads in models with fewer than twenty
@@ -69,8 +68,8 @@ def critical(gap: Tensor) -> Tensor:
     return torch.where(gap[..., -1] > 0, there.double().argmax(-1), last)
 
 
-def trial(opened: Opened, settings: Demonstrations, watch: Watch) -> dict[str, Any]:
-    """All measurements. Raises BadInput for a model or words that do not fit."""
+def trial(opened: Opened, settings: Any, watch: Watch) -> dict[str, Any]:
+    """All measurements; `settings` are those of `Demonstrations`. Raises BadInput for a model or words that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
     words = words_of(settings.words, settings.count, settings.seed)
@@ -97,7 +96,7 @@ def trial(opened: Opened, settings: Demonstrations, watch: Watch) -> dict[str, A
     }
 
 
-def protocol(settings: Demonstrations) -> dict[str, Any]:
+def protocol(settings: Any) -> dict[str, Any]:
     """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),
