@@ -69,7 +69,7 @@ def critical(gap: Tensor) -> Tensor:
 
 
 def trial(opened: Opened, settings: Any, watch: Watch) -> dict[str, Any]:
-    """All measurements; `settings` are those of `Demonstrations`. Raises BadInput for a model or words that do not fit."""
+    """All measurements, by settings of `Demonstrations`. Raises BadInput for a model or words that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
     words = words_of(settings.words, settings.count, settings.seed)
