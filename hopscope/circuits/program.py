@@ -2,9 +2,9 @@
 
 Paths lead between roles, and roles can only be assigned by someone who knows the answer. A program uses no roles. For
 every path, the simplest rule is found by which a position can compute where to look: a fixed distance back, next to
-what an earlier step found, or where a symbol held there equals one held here. A position holds its own symbol and what
-it has read in earlier steps. A rule is accepted only if it leads where the path leads in all sequences of a set; the
-program is then tested on other sequences (`hopscope.circuits.program_trial`). The idea comes from D-RASP
+what an earlier step found, or where a symbol held there, or just before, equals one held here. A position holds its own
+symbol and what it has read in earlier steps. A rule is accepted only if it leads where the path leads in all sequences
+of a set; the program is then tested on other sequences (`hopscope.circuits.program_trial`). The idea comes from D-RASP
 (arXiv:2602.08857), which compiles length-generalising decoders; ours starts from validated circuits.
 """
 
@@ -125,6 +125,7 @@ def rules(registers: Sequence[str], places: Sequence[str], there: str) -> Iterat
     yield from (Rule(f"{there} and {match}") for match in matches if there)
     yield Rule("q == 0")
     yield from (Rule(match, itself=True) for match in matches)
+    yield from (Rule(f"q > 0 and None != {key}[q - 1] == {query}[p]") for query, key in pairs)
 
 
 @dataclass(frozen=True)
@@ -328,8 +329,7 @@ def answered(rows: Rows, held: Sequence[Registers], steps: Sequence[Step]) -> tu
             for i, p in enumerate(rows.queries)
             if rows.answers[row][i][hop] is not None
         )
-        name = next(filter(right, names), None)
-        if name is None:
+        if (name := next(filter(right, names), None)) is None:
             raise BadInput(f"no query comes to hold the answer of hop {hop + 1}: the circuit's paths do not bring it")
         found.append(name)
     return tuple(found)

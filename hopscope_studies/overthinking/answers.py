@@ -81,10 +81,8 @@ class Answers:
 @torch.no_grad()
 def answers(lens: Lens, texts: Texts, sets: Sequence[Silenced] = ()) -> Answers:
     """Read texts with the whole model, and once more for every set that is silenced."""
-    parts = [
-        answers_of_some(lens, texts.rows(slice(start, start + BATCH)), sets)
-        for start in range(0, len(texts.ids), BATCH)
-    ]
+    starts = range(0, len(texts.ids), BATCH)
+    parts = [answers_of_some(lens, texts.rows(slice(start, start + BATCH)), sets) for start in starts]
     return Answers(*(torch.cat([getattr(part, name) for part in parts], 1) for name in Answers.__annotations__))
 
 
@@ -93,11 +91,10 @@ def answers_of_some(lens: Lens, texts: Texts, sets: Sequence[Silenced]) -> Answe
     looking = LooksAtLabels(texts)
     streams = run(lens, lens.embed(texts.ids), looking)
     without = [last(lens, texts, streams[one.first], one) for one in sets]
-    empty = torch.zeros(0, len(texts.ids), PLACES, N_LABELS)
     return Answers(
         torch.stack([read_off(lens, texts, stream) for stream in streams]),
         torch.stack(looking.kept),
-        torch.stack(without) if without else empty,
+        torch.stack(without) if without else torch.zeros(0, len(texts.ids), PLACES, N_LABELS),
     )
 
 

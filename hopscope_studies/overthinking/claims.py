@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from pandas import DataFrame, Series
 
@@ -15,6 +18,15 @@ THOUGHT = 0.1  # accuracy lost from an earlier layer to the last (ours)
 GPT_J = 0.3898  # share of the gap that five heads of GPT-J carry (paper)
 SPARED = 0.05  # accuracy with true labels that may be lost (ours)
 MOST = 0.6  # of the chosen heads (ours)
+
+#: What is claimed, by the paper's section, or ours, and id.
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text())
+
+
+def told(rows: DataFrame, id: str, *measured: Any, source: str = "ours", said: Any = (), **how: Any) -> Claim:
+    """The claim of a sentence, with values in it, on some rows; `measured` and `how` go to `Evidence.claim`."""
+    section = next(name for name, some in SENTENCES.items() if id in some)
+    return Evidence(rows, section, source).claim(id, SENTENCES[section][id].format(**dict(said)), *measured, **how)
 
 
 def last(table: DataFrame, kind: str, name: str, column: str = "value") -> Series:
@@ -32,169 +44,74 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from about_heads(every, language, other)
     yield from about_silencing(language)
     yield from about_what_is_left(language)
-    yield from about_toys(language, table[table.part == "toy"])
+    shares = of(table[table.part == "toy"], "toy", "share").min() - of(language, "share", column="high")
+    yield told(language, "sharper_in_the_toy", shares, "distance of the toys' shares above the upper end here", above=0)
     yield from about_controls(table, every)
 
 
 def about_answers(table: DataFrame) -> Iterator[Claim]:
     """Claims about the final answers."""
-    evidence = Evidence(table, "2")
-    ends = [last(table, "lens", kind).mean() for kind in ("true", "permuted")]
-    yield evidence.claim(
-        "false_demonstrations_mislead",
-        f"{names(table)} answers worse after demonstrations with permuted labels than after true ones (paper: so do "
-        f"GPT-2 small, Pythia-410M and GPT-J; here accuracy falls from {ends[0]:.3f} to {ends[1]:.3f}).",
-        last(table, "gap", "true less permuted", "low"),
-        "lower end of the accuracy lost",
-        above=0,
-    )
-    yield evidence.claim(
-        "true_ones_teach",
-        "After demonstrations with true labels the model answers better than by chance.",
-        last(table, "lens", "true", "low"),
-        "lower end of the accuracy",
-        above=CHANCE,
-    )
-    yield evidence.claim(
-        "a_consistent_lie_misleads_more",
-        "Labels that are false in the same way for a whole class mislead more than random labels, from which nothing "
-        "can be learnt.",
-        of(table, "random over permuted", column="low"),
-        "lower end of the accuracy with random labels above that with permuted ones",
-        above=0,
-    )
+    said = {kind: last(table, "lens", kind).mean() for kind in ("true", "permuted")} | {"model": names(table)}
+    lost, true = last(table, "gap", "true less permuted", "low"), last(table, "lens", "true", "low")
+    random = of(table, "random over permuted", column="low")
+    what = "lower end of the accuracy"
+    yield told(table, "false_demonstrations_mislead", lost, f"{what} lost", above=0, said=said)
+    yield told(table, "true_ones_teach", true, what, above=CHANCE)
+    more = f"{what} with random labels above that with permuted ones"
+    yield told(table, "a_consistent_lie_misleads_more", random, more, above=0)
 
 
 def about_layers(table: DataFrame) -> Iterator[Claim]:
     """Claims about where the gap begins, and about the answers of earlier layers."""
-    yield Evidence(table, "3").claim(
-        "alike_in_the_first_third",
-        "Answers decoded in the first third of the layers do not depend on whether the labels shown are true.",
-        of(table, "first third", column="high"),
-        "upper end of the gap",
-        below=ALIKE,
-    )
-    yield Evidence(table, "3", source="paper").claim(
-        "the_gap_comes_late",
-        "The critical layer, after which half of the gap in accuracy between true and false labels has appeared, is in "
-        "the second half of the model (the paper reports this of three models).",
-        of(table, "critical") / of(table, "layers"),
-        "share of the layers",
-        at_least=0.5,
-    )
-    yield Evidence(table, "3").claim(
-        "false_labels_overthink",
-        "With permuted labels, answers decoded after an earlier layer, chosen on other texts, are more accurate than "
-        "final answers (paper, GPT-2 small: accuracy .63 after layer 5, .36 at the end).",
-        of(table, "overthinking"),
-        "accuracy lost by thinking on",
-        at_least=THOUGHT,
-        also=[bound("lower end of it", of(table, "overthinking", column="low"), above=0)],
-    )
+    early, lost = of(table, "first third", column="high"), of(table, "overthinking")
+    yield told(table, "alike_in_the_first_third", early, "upper end of the gap", below=ALIKE)
+    share = of(table, "critical") / of(table, "layers")
+    yield told(table, "the_gap_comes_late", share, "share of the layers", at_least=0.5, source="paper")
+    also = [bound("lower end of it", of(table, "overthinking", column="low"), above=0)]
+    yield told(table, "false_labels_overthink", lost, "accuracy lost by thinking on", at_least=THOUGHT, also=also)
 
 
 def about_heads(table: DataFrame, language: DataFrame, other: DataFrame) -> Iterator[Claim]:
     """Claims about the heads that attend to the labels of similar words."""
-    floor = of(table, "classes mixed").groupby(level=0).max()
-    yield Evidence(table, "4").claim(
-        "false_induction_heads",
-        "The model has five false induction heads, which attend more to labels of the query's class than to other "
-        "labels: on held-out texts each of them does so more than any head does with shuffled classes.",
-        of(table, "chosen").groupby(level=0).min() - floor,
-        "score above that with classes mixed",
-        above=0,
-    )
-    yield Evidence(language, "4").claim(
-        "the_same_heads_in_other_words",
-        "At least three of the five false induction heads, which attend most to labels of the query's class, are also "
-        "found with other words of other classes.",
-        shared(language, other),
-        "share of the chosen heads",
-        at_least=MOST,
-    )
-    yield Evidence(language, "4").claim(
-        "they_are_induction_heads",
-        "At least three of the five false induction heads, which attend most to labels of the query's class, are among "
-        "the eight heads with the highest induction scores.",
-        of(language, "induction heads") / of(language, "induction heads", column="other"),
-        "share of the chosen heads",
-        at_least=MOST,
-    )
-    middle = language[language.kind == "chosen"].groupby("run").step.median()
-    yield Evidence(language, "4").claim(
-        "the_heads_are_late",
-        "The median layer of the five false induction heads, which attend most to labels of the query's class, is in "
-        "the second half of the model (paper: they are in late layers).",
-        middle / of(language, "layers"),
-        "share of the layers",
-        above=0.5,
-    )
+    mixed = of(table, "classes mixed").groupby(level=0).max()
+    above = of(table, "chosen").groupby(level=0).min() - mixed
+    yield told(table, "false_induction_heads", above, "score above that with classes mixed", above=0)
+    again, share = shared(language, other), "share of the chosen heads"
+    yield told(language, "the_same_heads_in_other_words", again, share, at_least=MOST)
+    induction = of(language, "induction heads") / of(language, "induction heads", column="other")
+    yield told(language, "they_are_induction_heads", induction, share, at_least=MOST)
+    middle = language[language.kind == "chosen"].groupby("run").step.median() / of(language, "layers")
+    yield told(language, "the_heads_are_late", middle, "share of the layers", above=0.5)
 
 
 def shared(language: DataFrame, other: DataFrame) -> list[float]:
     """The share of the chosen heads that are also chosen with other words, for every pair of runs of the same model."""
-    chosen, again = (heads_of(rows[rows.kind == "chosen"]) for rows in (language, other))
+    by_run = (rows[rows.kind == "chosen"].groupby("run") for rows in (language, other))
+    chosen, again = ([(run.model.iloc[0], set(run["name"])) for _, run in runs] for runs in by_run)
     return [len(one & beside) / len(one) for model, one in chosen for same, beside in again if model == same]
-
-
-def heads_of(rows: DataFrame) -> list[tuple[str, set[str]]]:
-    """The model and the heads of every run."""
-    return [(run.model.iloc[0], set(run["name"])) for _, run in rows.groupby("run")]
 
 
 def about_silencing(table: DataFrame) -> Iterator[Claim]:
     """Claims about the gap without the chosen heads, compared with random ones."""
-    for id, control, rivals in (
-        ("silencing_narrows_the_gap", "random", "ten random sets of five heads"),
-        ("more_than_the_same_layers", "same layers", "ten sets of five heads of the same layers"),
-    ):
-        yield Evidence(table, "4").claim(
-            id,
-            "Ablating the five false induction heads narrows the accuracy gap between true and permuted labels more "
-            f"than ablating any of {rivals} does.",
-            of(table, "beyond", control, "low"),
-            "lower end of what more is taken of the gap",
-            above=0,
-        )
-    means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in ("random", "same layers")]
-    yield Evidence(table, "4").claim(
-        "more_than_random_on_average",
-        "Ablating the five false induction heads narrows the accuracy gap between true and permuted labels more than "
-        "ablating five random heads does on average, from all layers or from the same layers (paper, GPT-J: by 39.0 % "
-        "against 4.0 %).",
-        means[0],
-        "lower end of what is taken of the gap above the mean of random sets",
-        above=0,
-        also=[bound("that above the mean of sets of the same layers", means[1], above=0)],
-    )
+    controls = {"silencing_narrows_the_gap": "random", "more_than_the_same_layers": "same layers"}
+    for id, control in controls.items():
+        more = of(table, "beyond", control, "low")
+        yield told(table, id, more, "lower end of what more is taken of the gap", above=0)
+    means = [of(table, "without: narrowed", "top", "low") - of_draws(table, kind) for kind in controls.values()]
+    also = [bound("that above the mean of sets of the same layers", means[1], above=0)]
+    what = "lower end of what is taken of the gap above the mean of random sets"
+    yield told(table, "more_than_random_on_average", means[0], what, above=0, also=also)
 
 
 def about_what_is_left(table: DataFrame) -> Iterator[Claim]:
     """Claims about how much of the gap the heads carry, the cost of silencing, and late attention."""
-    yield Evidence(table, "4", source="paper").claim(
-        "as_much_as_in_gpt_j",
-        "Ablating the five false induction heads closes at least as large a share of the accuracy gap between true and "
-        "permuted labels as ablating five heads of GPT-J does, 39.0 %.",
-        of(table, "share"),
-        "share of the gap",
-        at_least=GPT_J,
-    )
-    yield Evidence(table, "4").claim(
-        "true_answers_are_spared",
-        "Ablating the five false induction heads costs little accuracy after true labels (paper: a loss of .013).",
-        of(table, "true lost", column="high"),
-        "upper end of the accuracy lost",
-        below=SPARED,
-    )
-    yield Evidence(table, "4").claim(
-        "late_attention_not_mlps",
-        "With permuted labels, ablating attention from the critical layer on raises accuracy above the intact "
-        "model's accuracy, and above the accuracy without MLPs from this layer on (the paper reports this of GPT-J).",
-        of(table, "late attention", "over mlps", "low"),
-        "lower end of the accuracy above that without MLPs",
-        above=0,
-        also=[bound("lower end of that above the whole", of(table, "late attention", "over whole", "low"), above=0)],
-    )
+    share, lost = of(table, "share"), of(table, "true lost", column="high")
+    yield told(table, "as_much_as_in_gpt_j", share, "share of the gap", at_least=GPT_J, source="paper")
+    yield told(table, "true_answers_are_spared", lost, "upper end of the accuracy lost", below=SPARED)
+    mlps, whole = (of(table, "late attention", name, "low") for name in ("over mlps", "over whole"))
+    also = [bound("lower end of that above the whole", whole, above=0)]
+    what = "lower end of the accuracy above that without MLPs"
+    yield told(table, "late_attention_not_mlps", mlps, what, above=0, also=also)
 
 
 def of_draws(table: DataFrame, control: str) -> Series:
@@ -203,49 +120,18 @@ def of_draws(table: DataFrame, control: str) -> Series:
     return rows.groupby("run").value.mean()
 
 
-def about_toys(language: DataFrame, toys: DataFrame) -> Iterator[Claim]:
-    """Claims that compare with the toy study's committed table."""
-    yield Evidence(language, "beyond").claim(
-        "sharper_in_the_toy",
-        "In every toy model of the study `false_demonstrations`, ablating two heads closes a larger share of the gap "
-        "between true and permuted labels than ablating five does in the language model.",
-        of(toys, "toy", "share").min() - of(language, "share", column="high"),
-        "distance of the toys' shares above the upper end here",
-        above=0,
-    )
-
-
 def about_controls(table: DataFrame, every: DataFrame) -> Iterator[Claim]:
     """Control claims, which state the conditions for the other claims to be meaningful."""
     hand, idle = (table[table.part == part] for part in ("by hand", "untrained"))
-    yield Evidence(hand, "control (ours)").claim(
-        "by_hand",
-        "Control: in a model with hand-set weights the head that copies labels has a false-induction score of 1, and "
-        "without it true and false labels give the same accuracy.",
-        of(hand, "chosen"),
-        "score",
-        at_least=0.999,
-        also=[
-            bound("gap after the last layer", last(hand, "gap", "true less permuted"), equals=1),
-            bound("share of the gap taken away", of(hand, "share"), equals=1),
-            bound("true answers lost", of(hand, "true lost"), equals=0),
-        ],
-    )
-    first = every[(every.kind == "gap") & (every.step == 0)]
-    yield Evidence(first, "control (ours)").claim(
-        "no_gap_before_attention",
-        "Control: answers decoded before the first layer are equally accurate with true and with false labels, because "
-        "all are decoded from the same token, a colon.",
-        first.value,
-        "gap",
-        equals=0,
-    )
-    ends = [last(idle, "gap", "true less permuted", column) for column in ("low", "high")]
-    yield Evidence(idle, "control (ours)").claim(
-        "untrained",
-        "Control: at initial weights, final answers are equally accurate with true and with false labels (the 95 % "
-        "interval of the difference contains 0).",
-        last(idle, "gap", "true less permuted"),
-        "gap",
-        also=[bound("lower end", ends[0], at_most=0), bound("upper end", ends[1], at_least=0)],
-    )
+    first, gap = every[(every.kind == "gap") & (every.step == 0)], "true less permuted"
+    exact = {
+        "gap after the last layer": (last(hand, "gap", gap), 1),
+        "share of the gap taken away": (of(hand, "share"), 1),
+        "true answers lost": (of(hand, "true lost"), 0),
+    }
+    also = [bound(what, found, equals=value) for what, (found, value) in exact.items()]
+    yield told(hand, "by_hand", of(hand, "chosen"), "score", at_least=0.999, also=also)
+    yield told(first, "no_gap_before_attention", first.value, "gap", equals=0)
+    ends = [last(idle, "gap", gap, column) for column in ("low", "high")]
+    also = [bound("lower end", ends[0], at_most=0), bound("upper end", ends[1], at_least=0)]
+    yield told(idle, "untrained", last(idle, "gap", gap), "gap", also=also)

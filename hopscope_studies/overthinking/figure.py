@@ -5,10 +5,11 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, name_rows, picture, styled
+from hopscope.experiments.reports import of
 
 CHANCE = 1 / 3
 SHOWN = ("true", "permuted", "half", "random")
@@ -93,7 +94,7 @@ def draw_left(ax: Axes, rows: DataFrame) -> None:
 
 def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
     """Draw the same numbers for the language model (filled) and for the toy models of `false_demonstrations`."""
-    ours = beside(rows)
+    ours = beside(rows.sort_values("run"))
     for at, (name, _) in enumerate(BESIDE):
         small = toys[toys.name == name].value
         ax.plot(small, [at + 0.12] * len(small), "o", ms=4, mfc="none", color=colour(1), label="_" if at else "toys")
@@ -104,15 +105,12 @@ def draw_toys(ax: Axes, rows: DataFrame, toys: DataFrame) -> None:
     ax.legend(loc="upper left", fontsize=7.5)
 
 
-def beside(rows: DataFrame) -> dict[str, list[float]]:
-    """The language model's numbers under the toy models' names; one per run."""
-    found: dict[str, list[float]] = {name: [] for name, _ in BESIDE}
-    for _, run in rows.groupby("run"):
-        permuted = run[(run.kind == "lens") & (run.name == "permuted")].sort_values("step").value
-        one = run.set_index(["kind", "name"]).value
-        found["true"].append(float(one["whole", "true"]))
-        found["permuted"].append(float(one["whole", "permuted"]))
-        found["best"].append(float(permuted.iloc[:-1].max()))
-        found["critical"].append(float(one["critical", "all texts"] / one["layers", "all"]))
-        found["share"].append(float(one["share", "top"]))
-    return found
+def beside(rows: DataFrame) -> dict[str, Series]:
+    """The language model's numbers under the toy models' names, by run."""
+    curve = rows[(rows.kind == "lens") & (rows.name == "permuted")].sort_values("step").groupby("run").value
+    return {
+        **{name: of(rows, "whole", name) for name in ("true", "permuted")},
+        "best": curve.agg(lambda values: values.iloc[:-1].max()),
+        "critical": of(rows, "critical", "all texts") / of(rows, "layers", "all"),
+        "share": of(rows, "share", "top"),
+    }

@@ -12,7 +12,7 @@ from typing import Any
 from pandas import DataFrame
 
 from hopscope.core.settings import setting
-from hopscope.experiments.reports import OfModel, OfTable, Row
+from hopscope.experiments.reports import OfModel, OfTable, Row, of
 from hopscope_studies.overthinking import reading
 
 REPORT = "overthinking.json"
@@ -28,9 +28,9 @@ class Demonstrations(OfModel):
     model: str = setting("smollm2", "which")
     words: str = setting("unnatural", "set of words")
     trained: bool = setting(True, "its own weights, or such as it began with")
-    count: int = setting(48, "texts")
-    seed: int = setting(0, "of texts and random heads")
-    brief: bool = setting(False, "answers by layer and scores alone")
+    count: int = setting(48, "texts, a half each for choosing and judging", low=6, high=1200)
+    seed: int = setting(0, "of texts and random heads", low=0)
+    brief: bool = setting(False, "answers by layer and scores alone; nothing is silenced")
 
     @property
     def part(self) -> str:  # type: ignore[override]
@@ -44,15 +44,28 @@ class Demonstrations(OfModel):
 
     def report(self) -> dict[str, Any]:
         from hopscope_studies.overthinking.by_hand import by_hand
-        from hopscope_studies.overthinking.trial import Trial, trial
+        from hopscope_studies.overthinking.trial import trial
 
-        return trial(self.opened(by_hand), Trial(self.words, self.count, self.seed, self.brief), print)
+        return trial(self.opened(by_hand), self, print)
 
 
 def toy(table: DataFrame) -> dict[str, Any]:
-    """The numbers of its trained models at scale `cpu`, by seed, for comparison with the language model's."""
+    """The numbers of its trained models at scale `cpu`, by seed, for comparison with the language model's.
+
+    They are accuracies, the critical layer as a share of all, and the share of the gap that two heads carry.
+    """
     rows = table[(table.condition == "trained") & (table.scale == "cpu")]
-    return {"seeds": [{"seed": int(some.seed.iloc[0]), **toy_model(some)} for _, some in rows.groupby("seed")]}
+    whole, left = ({kind: of(rows, name, kind) for kind in ("true", "permuted")} for name in ("whole", "without heads"))
+    curve = rows[(rows.kind == "lens") & (rows.name == "permuted")].sort_values("step").groupby("run").value
+    found = {
+        "seed": rows.groupby("run").seed.first(),
+        **whole,
+        "best": curve.agg(lambda values: values.iloc[:-1].max()),
+        "critical": of(rows, "critical", "layers") / of(rows, "critical", "depth"),
+        "share": 1 - (left["true"] - left["permuted"]) / (whole["true"] - whole["permuted"]),
+        "true_lost": whole["true"] - left["true"],
+    }
+    return {"seeds": DataFrame(found).sort_values("seed").to_dict("records")}
 
 
 @dataclass(frozen=True)
@@ -65,22 +78,3 @@ class Toy(OfTable):
     folder: str = setting("results/false_demonstrations", "where its table is, from where the command is given")
 
     read, rows = staticmethod(toy), staticmethod(reading.toy)
-
-
-def toy_model(rows: DataFrame) -> dict[str, float]:
-    """Rows on one toy model: accuracies, critical layer as a share of all, share of the gap that two heads carry."""
-
-    def of(kind: str, name: str) -> float:
-        (value,) = rows[(rows.kind == kind) & (rows.name == name)].value
-        return float(value)
-
-    permuted = rows[(rows.kind == "lens") & (rows.name == "permuted")].sort_values("step").value
-    whole, left = (of(kind, "true") - of(kind, "permuted") for kind in ("whole", "without heads"))
-    return {
-        "true": of("whole", "true"),
-        "permuted": of("whole", "permuted"),
-        "best": float(permuted.iloc[:-1].max()),
-        "critical": of("critical", "layers") / of("critical", "depth"),
-        "share": 1 - left / whole,
-        "true_lost": of("whole", "true") - of("without heads", "true"),
-    }

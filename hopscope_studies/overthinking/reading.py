@@ -48,12 +48,10 @@ def silenced(report: Mapping[str, Any]) -> Iterator[Row]:
     yield from (row("whole", name, found) for name, found in report["whole"].items())
     for one in report["without"]:
         about = {"other": " ".join(one["heads"]), "step": one["first_layer"]}
-        yield from (
-            row(f"without: {kind}", one["set"], one[kind], **about) for kind in ("true", "permuted", "narrowed")
-        )
+        kinds = ("true", "permuted", "narrowed")
+        yield from (row(f"without: {kind}", one["set"], one[kind], **about) for kind in kinds)
     yield from (row("beyond", kind, found) for kind, found in report["beyond"].items())
-    yield row("share", "top", report["share"])
-    yield row("true lost", "top", report["true_lost"])
+    yield from (row(name.replace("_", " "), "top", report[name]) for name in ("share", "true_lost"))
     yield from (row("late attention", name.replace("_", " "), found) for name, found in report["late"].items())
 
 

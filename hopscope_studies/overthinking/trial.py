@@ -7,6 +7,7 @@ the texts. The second half judges them. Intervals resample texts.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.core.settings import Settings, setting
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, short, top_heads
 from hopscope.language.lens.attention import Lens
-from hopscope.language.lens.estimates import Number, agreement, number
+from hopscope.language.lens.estimates import Number, agreement, beyond, number
 from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope.language.readings.base import Watch
 from hopscope_studies.overthinking.answers import Answers, Silenced, answers, calibrated, mixed, plain, scores
@@ -28,16 +28,6 @@ CHOSEN = 5  # heads silenced together (paper), or a quarter of all heads in mode
 DRAWS = 10  # random sets of each kind; shuffles of the classes
 HIGHEST = 8  # induction heads with which the chosen ones are compared
 PAIR = ("true", "permuted")
-
-
-@dataclass(frozen=True)
-class Trial(Settings):
-    """Settings: how much is measured."""
-
-    words: str = setting("unnatural", "set of words")
-    count: int = setting(48, "texts, a half each for choosing and judging", low=6, high=1200)
-    seed: int = setting(0, "of texts and random heads", low=0)
-    brief: bool = setting(False, "answers by layer and scores alone; nothing is silenced")
 
 
 @dataclass(frozen=True)
@@ -64,8 +54,7 @@ class Half:
 
     def scores(self, lines: Tensor | None = None) -> Tensor:
         """The score of every head with permuted labels; shape (layer, head)."""
-        lines = self.words.classes if lines is None else lines
-        return scores(self.read["permuted"].looks, lines, self.words.asked)
+        return scores(self.read["permuted"].looks, self.words.classes if lines is None else lines, self.words.asked)
 
 
 def critical(gap: Tensor) -> Tensor:
@@ -79,35 +68,35 @@ def critical(gap: Tensor) -> Tensor:
     return torch.where(gap[..., -1] > 0, there.double().argmax(-1), last)
 
 
-def trial(opened: Opened, settings: Trial, watch: Watch) -> dict[str, Any]:
-    """All measurements. Raises BadInput for a model or words that do not fit."""
+def trial(opened: Opened, settings: Any, watch: Watch) -> dict[str, Any]:
+    """All measurements, by settings of `Demonstrations`. Raises BadInput for a model or words that do not fit."""
     began = time.monotonic()
     lens = Lens(opened)
     words = words_of(settings.words, settings.count, settings.seed)
     texts = {kind: encoded(opened.tokenizer, words, kind) for kind in KINDS}
+
+    def read(some: slice, sets: Sequence[Silenced] = ()) -> Half:
+        parts = {kind: answers(lens, texts[kind].rows(some), sets if kind in PAIR else ()) for kind in KINDS}
+        return Half(words.part(some.start, some.stop), parts)
+
     half = settings.count // 2
     watch(f"reading {half} texts with {len(KINDS)} kinds of labels, to choose by")
-    first = Half(words.part(0, half), {kind: answers(lens, texts[kind].rows(slice(half))) for kind in KINDS})
+    first = read(slice(0, half))
     sets = {} if settings.brief else sets_of(lens, first, settings.seed)
     watch(f"reading {half} others, and two kinds of these with {len(sets)} sets of parts silenced")
-    rest = slice(half, settings.count)
-    second = Half(
-        words.part(half, settings.count),
-        {kind: answers(lens, texts[kind].rows(rest), list(sets.values()) if kind in PAIR else ()) for kind in KINDS},
-    )
-    report = {
+    second = read(slice(half, settings.count), list(sets.values()))
+    return {
         **opened.about,
         "protocol": protocol(settings),
         "asks": about(texts, words),
         **described(first, second),
         **heads(lens, first, second, settings.seed),
+        **(silencing(sets, second) if sets else {}),
+        "seconds": round(time.monotonic() - began, 1),
     }
-    if sets:
-        report |= silencing(sets, second)
-    return report | {"seconds": round(time.monotonic() - began, 1)}
 
 
-def protocol(settings: Trial) -> dict[str, Any]:
+def protocol(settings: Any) -> dict[str, Any]:
     """Everything that the numbers depend on besides the model."""
     return {
         **settings.as_dict(),
@@ -198,10 +187,7 @@ def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
     induction = head_scores(lens, repeated_tokens(lens, seed))[0]["induction"]
     named = {"score": one, "again": other, "induction": induction}
     return {
-        "heads": [
-            {"layer": i, "head": j, **{name: float(found[i, j]) for name, found in named.items()}}
-            for i, j in lens.heads
-        ],
+        "heads": [{"layer": i, "head": j} | {n: float(s[i, j]) for n, s in named.items()} for i, j in lens.heads],
         "chosen": [{"head": short(head), "layer": head[0] + 1, "score": float(other[head])} for head in top],
         "mixed": [float(second.scores(mixed(second.words.classes, 100 * seed + draw)).max()) for draw in range(DRAWS)],
         "ranks": agreement(other, induction),
@@ -215,37 +201,32 @@ def heads(lens: Lens, first: Half, second: Half, seed: int) -> dict[str, Any]:
 def silencing(sets: dict[str, Silenced], second: Half) -> dict[str, Any]:
     """Both accuracies without each set, and by how much the gap narrows, on the held-out texts."""
     whole = {kind: second.by_layer(kind)[-1].mean(1) for kind in PAIR}
-    left = {kind: calibrated(second.read[kind].without, second.words.asked).mean(2) for kind in PAIR}  # set text
+    without = [calibrated(second.read[kind].without, second.words.asked).mean(2) for kind in PAIR]  # set text
+    left = {name: dict(zip(PAIR, pair, strict=True)) for name, *pair in zip(sets, *without, strict=True)}
     gap = whole["true"] - whole["permuted"]
-    narrowed = gap - (left["true"] - left["permuted"])
-    names = list(sets)
-    at = {name: number for number, name in enumerate(names)}
-    top, attention, mlps = (at[name] for name in ("top", "late attention", "late MLPs"))
-    permuted = left["permuted"]
+    narrowed = {name: gap - (one["true"] - one["permuted"]) for name, one in left.items()}
+    attention, mlps = (left[f"late {parts}"]["permuted"] for parts in ("attention", "MLPs"))
+    share = torch.stack([narrowed["top"], gap], 1)
     return {
         "whole": {**{kind: number(values) for kind, values in whole.items()}, "gap": number(gap)},
         "without": [
             {
                 "set": name,
-                "heads": [short(head) for head in sets[name].heads] if not name.startswith("late") else [],
-                "first_layer": sets[name].first + 1,
-                **{kind: number(values[at[name]]) for kind, values in left.items()},
-                "narrowed": number(narrowed[at[name]]),
+                "heads": [short(head) for head in one.heads] if not name.startswith("late") else [],
+                "first_layer": one.first + 1,
+                **{kind: number(values) for kind, values in left[name].items()},
+                "narrowed": number(narrowed[name]),
             }
-            for name in names
+            for name, one in sets.items()
         ],
-        "beyond": {kind: beyond(narrowed, top, at, kind) for kind in ("random", "same layers")},
-        "share": number(torch.stack([narrowed[top], gap], 1), lambda means: means[:, 0] / means[:, 1].clamp(min=1e-9)),
-        "true_lost": number(whole["true"] - left["true"][top]),
-        "late": {
-            "over_mlps": number(permuted[attention] - permuted[mlps]),
-            "over_whole": number(permuted[attention] - whole["permuted"]),
-        },
+        "beyond": {kind: further_than(narrowed, kind) for kind in ("random", "same layers")},
+        "share": number(share, lambda means: means[:, 0] / means[:, 1].clamp(min=1e-9)),
+        "true_lost": number(whole["true"] - left["top"]["true"]),
+        "late": {"over_mlps": number(attention - mlps), "over_whole": number(attention - whole["permuted"])},
     }
 
 
-def beyond(narrowed: Tensor, top: int, at: dict[str, int], kind: str) -> Number:
+def further_than(narrowed: dict[str, Tensor], kind: str) -> Number:
     """How much more the gap narrows than with the best set of a kind, found anew in every resample of texts."""
-    beside = [index for name, index in at.items() if name.startswith(f"{kind} ")]
-    rows = narrowed[[top, *beside]].T
-    return number(rows, lambda means: means[:, 0] - means[:, 1:].max(1).values)
+    beside = [values for name, values in narrowed.items() if name.startswith(f"{kind} ")]
+    return beyond(narrowed["top"], beside, range(len(narrowed["top"])))

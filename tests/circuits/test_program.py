@@ -92,6 +92,13 @@ def test_pointer_doubling_is_flatter_in_the_text_too():
     assert [name.startswith(f"{last}_") for name in doubled.answers] == [False, True, True]
 
 
+def test_shifted_keys_are_looked_up_in_one_step():
+    """Attention with shifted keys sees both tokens of a fact at its second; the first position has none before it."""
+    task = SymbolicRetrieval(n_hops=2)
+    ahead = [Path(0, 0, "value[1]", "value[2]"), Path(0, 0, "query", "value[1]"), Path(1, 0, "query", "value[1]")]
+    assert is_right(tried(task, ahead)) and "q > 0 and None != own[q - 1] == own[p]" in str(program(task, ahead))
+
+
 def test_distractors_and_one_query_are_no_obstacle():
     task = TwoHop(every_hop=True)
     paths = [

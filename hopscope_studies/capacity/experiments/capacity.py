@@ -8,7 +8,10 @@ all hops, or only for those within reach. Both have the same sequences, so any d
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,7 +41,8 @@ STEPS = {"quick": 10, "cpu": 500, "paper": 1500}
 UNLIKE: dict[str, dict[str, Any]] = {"three_chains": {"n_chains": 3}, "shuffled": {"order": "shuffled"}}
 SEQUENCES = 256
 GUESS = 0.75  # the loss of a model that finds the step among four chains, and follows none
-SOURCE = "arXiv:2510.19753"
+#: What is claimed, by id.
+SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -106,47 +110,31 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
     table = table.assign(learns=table.loss < LEARNT, by=table.learnt.fillna(table.steps))
     within, beyond = table[table.hops <= table.capacity], table[table.k > table.capacity]
-    of = Evidence(within, SOURCE, among=table)
-    sentence = (
-        "If the model has enough layers for all hops of a chain, it learns every hop in at least four of five seeds."
-    )
+    claim = partial(told, within, table)
     share = within.groupby(["setting", "run"]).learns.all().groupby("setting").mean()
-    yield of.claim("within_is_learnt", sentence, share, "share of runs by setting", at_least=0.8)
+    yield claim("within_is_learnt", share, "share of runs by setting", at_least=0.8)
     kept = within[within.learns].three_chains
-    sentence = (
-        "If the model has enough layers for all hops of a chain, hops learnt on sequences of four chains are also "
-        "answered on sequences of three."
-    )
-    yield of.claim("algorithm_within", sentence, kept, "accuracy of a learnt hop", at_least=0.8, of="median")
-    of = Evidence(beyond, SOURCE, among=table)
-    sentence = "No hop is learnt that, by the theory of information flow, needs more layers than the model has."
-    yield of.claim("nothing_beyond", sentence, beyond.loss, "loss", at_least=LEARNT)
-    sentence = (
-        "Hops that need more layers than the model has end at the loss of answering with the mean of all symbols of "
-        "the right step."
-    )
-    yield of.claim("guess_beyond", sentence, beyond.loss, "loss", within=around(GUESS, 0.05), of="median")
+    yield claim("algorithm_within", kept, "accuracy of a learnt hop", at_least=0.8, of="median")
+    claim = partial(told, beyond, table)
+    yield claim("nothing_beyond", beyond.loss, "loss", at_least=LEARNT)
+    yield claim("guess_beyond", beyond.loss, "loss", within=around(GUESS, 0.05), of="median")
     yield from of_what_is_reachable(table)
 
 
 def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
     """Claims about how asking for hops beyond capacity affects the hops within it, on the same sequences."""
-    of = Evidence(table[table.hops > table.capacity], SOURCE, among=table)
-    learns, by, unlike = (beside(table, value) for value in ("learns", "by", "three_chains"))
-    learns = learns.astype(float)
+    claim = partial(told, table[table.hops > table.capacity], table)
+    learns, by, unlike = (beside(table, value).astype(float) for value in ("learns", "by", "three_chains"))
     fewer = (learns[False] - learns[True]).groupby(["layers", "hops", "seed"]).mean()
-    asked = "If training also asks for hops that need more layers than the model has"
-    sentence = f"{asked}, fewer of the other hops are learnt."
-    yield of.claim("fewer", sentence, fewer, "difference of the shares learnt", at_least=0.2, of="mean")
-    sentence = f"{asked}, the other hops are learnt later."
-    yield of.claim("later", sentence, by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
-    both = learns.min(axis=1) == 1
-    sentence = (
-        "On sequences of three chains, models answer less accurately if training, on four, also asked for hops that "
-        "need more layers than they have (judged on hops that are learnt in both cases)."
-    )
-    lost = (unlike[False] - unlike[True])[both]
-    yield of.claim("worse_elsewhere", sentence, lost, "difference of accuracies", above=0.05, of="median")
+    yield claim("fewer", fewer, "difference of the shares learnt", at_least=0.2, of="mean")
+    yield claim("later", by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
+    lost = (unlike[False] - unlike[True])[learns.min(axis=1) == 1]
+    yield claim("worse_elsewhere", lost, "difference of accuracies", above=0.05, of="median")
+
+
+def told(rows: DataFrame, table: DataFrame, id: str, *measured: Any, **limit: Any) -> Claim:
+    """The claim of a sentence on some rows of a table."""
+    return Evidence(rows, "arXiv:2510.19753", among=table).claim(id, SENTENCES[id], *measured, **limit)
 
 
 def figure(table: DataFrame) -> Figure:

@@ -8,7 +8,9 @@ Every mixer has two layers and is trained at four learning rates, a factor of ab
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -34,8 +36,9 @@ SEEDS = {"quick": 1, "cpu": 3, "paper": 5}
 STEPS = {"quick": 10, "cpu": 400, "paper": 3000}
 TASK = Retrieval(n_hops=2, order="deepest_first", position_base=100.0)
 SHAPE = Architecture(n_layers=2, n_heads=2, d_model=64, init="early_layers")
-SOURCE = "arXiv:2508.19029"
 WINDOW = "number of rates of four"
+#: What is claimed, by id.
+SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -71,35 +74,21 @@ def windows(table: DataFrame, mixer: str, k: int) -> Series:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
 
-    def claim(
-        id: str, sentence: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any
-    ) -> Claim:
-        rows = table[table.mixer.isin(mixers)]
-        return Evidence(rows, SOURCE, among=table).claim(id, sentence, values, what, n=values.index.nunique(), **limit)
+    def claim(id: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any) -> Claim:
+        evidence, n = Evidence(table[table.mixer.isin(mixers)], "arXiv:2508.19029", among=table), values.index.nunique()
+        return evidence.claim(id, SENTENCES[id], values, what, n=n, **limit)
 
     def together(mixers: tuple[str, ...], k: int) -> Series:
         return concat([windows(table, mixer, k) for mixer in mixers])
 
-    sentence = (
-        "With a short convolution, models of state space layers (Mamba-2) and of delta rule layers (DeltaNet) learn "
-        "one hop in every seed, at one or more of four learning rates."
-    )
-    yield claim("recall", sentence, together(CONVOLVED, 1), CONVOLVED, at_least=1)
-    for mixer, name in zip(CONVOLVED, ("state space", "delta rule"), strict=True):
-        sentence = f"With a short convolution, {name} layers learn two hops in every seed, at some learning rate."
-        yield claim(f"two_hops_{mixer}", sentence, windows(table, mixer, 2), (mixer,), at_least=1)
-    sentence = "Without a convolution, state space and delta rule layers learn two hops at none of four learning rates."
-    yield claim("needs_convolution", sentence, together(BARE, 2), BARE, at_most=0)
-    sentence = "Two layers of softmax or linear attention learn two hops at none of four learning rates."
-    yield claim("needs_depth", sentence, together(WITHOUT, 2), WITHOUT, at_most=0)
+    yield claim("recall", together(CONVOLVED, 1), CONVOLVED, at_least=1)
+    for mixer in CONVOLVED:
+        yield claim(f"two_hops_{mixer}", windows(table, mixer, 2), (mixer,), at_least=1)
+    yield claim("needs_convolution", together(BARE, 2), BARE, at_most=0)
+    yield claim("needs_depth", together(WITHOUT, 2), WITHOUT, at_most=0)
     state_space, delta_rule = (windows(table, mixer, 1) for mixer in CONVOLVED)
-    sentence, what = (
-        "Models of delta rule layers learn one hop at more of four learning rates than state space layers do.",
-        "difference of windows",
-    )
-    yield claim("wider", sentence, delta_rule - state_space, CONVOLVED, what, at_least=1, of="median")
-    sentence = "State space layers learn one hop at no more than two of four learning rates, in the median over seeds."
-    yield claim("narrow", sentence, state_space, CONVOLVED[:1], at_most=2, of="median")
+    yield claim("wider", delta_rule - state_space, CONVOLVED, "difference of windows", at_least=1, of="median")
+    yield claim("narrow", state_space, CONVOLVED[:1], at_most=2, of="median")
 
 
 @styled

@@ -8,11 +8,13 @@ scale `long` D is 16, and the recipe is another (README.md, "Sixteen hops").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
@@ -51,6 +53,8 @@ ASKED = {"quick": (1, 2, 3, 4), "cpu": range(1, 7), "long": (1, 2, 4, 8, 12, 16,
 STEPS = {"quick": 4, "cpu": 1000, "long": 4000, "paper": 4000}
 SEEDS = {"quick": 1, "cpu": 2, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "long": 128, "paper": 1024}
+#: What is claimed, by experiment and id.
+SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
 TRAINING = Training(batch=64, lr=3e-3, schedule="linear", weight_decay=0.0, clip=1.0, hop_every=1, log_every=100)
 
 
@@ -104,93 +108,64 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
             yield from (about | row for row in further(run.model, run.task, [hops], once, 8, SEQUENCES[scale]))
 
 
-def asked_of(table: DataFrame, variant: str) -> DataFrame:
-    """The rows of a looped variant for each number of hops that it was trained on, after one loop more than hops."""
-    rows = table[(table.variant == variant) & (table.hops <= table.D) & (table.chains == 4)]
-    return rows[rows.loops == rows.hops + 1]
-
-
-def at(table: DataFrame, variant: str, hops: int, loops: int | None = None, chains: int = 4) -> DataFrame:
-    """The rows of a variant for a number of hops, by default after hops + 1 loops."""
-    rows = table[(table.variant == variant) & (table.hops == hops) & (table.chains == chains)]
-    return rows[(rows.own > 1) | (rows.loops == (hops + 1 if loops is None else loops))]
+def at(table: DataFrame, variant: str, *hops: int, loops: int | None = None, chains: int = 4) -> DataFrame:
+    """The rows of a variant for some numbers of hops, by default after one loop more than hops."""
+    rows = table[(table.variant == variant) & table.hops.isin(hops) & (table.chains == chains)]
+    return rows[(rows.own > 1) | (rows.loops == (rows.hops + 1 if loops is None else loops))]
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Thresholds are ours, and were committed before the runs; README.md says which were expected to fail."""
     trained = int(table.D.max())
-    learns = f"learns each of 1 to {trained} hops."
-    yield each("looped_learns", f"One looped layer {learns}", asked_of(table, "looped"), table, at_least=0.8)
+    claim, learnt = teller(table, "more_hops", D=trained), range(1, trained + 1)
+    yield claim("looped_learns", at(table, "looped", *learnt), at_least=0.8)
     if trained == TRAINED["long"]:
-        sentence = f"Without a prior, one looped layer of KV shift {learns}"
-        yield each("kv_shift_learns", sentence, asked_of(table, "looped, kv_shift"), table, at_least=0.8)
-    more = at(table, "looped", trained + 1)
-    sentence = "The looped layer answers one hop more than it was trained on, with one loop more."
-    yield each("one_more_hop", sentence, more, table, above=0.4)
-    twice = at(table, "looped", 2 * trained)
-    sentence = "The looped layer answers twice as many hops as it was trained on, with one loop more per added hop."
-    yield each("twice_as_many", sentence, twice, table, above=0.4)
-    unshared = at(table, "unshared", trained + 1)
-    yield each("unshared_does_not", "As many unshared layers do not answer one hop more.", unshared, table, below=0.4)
-    yield from of_training(table, trained)
-    yield too_many_loops(table, trained)
-    chains = at(table, "looped", trained, chains=8)
-    sentence = "Among twice as many chains as in training, the looped layer follows the hops that it learnt."
-    yield each("more_chains", sentence, chains, table, above=0.4)
-
-
-def of_training(table: DataFrame, trained: int) -> Iterator[Claim]:
-    """The effects of varied lengths in training, of a prior, and of KV shift."""
-    mixed = at(table, "looped", trained + 1).set_index("seed").accuracy
-    fixed = at(table, "looped, always D hops", trained + 1)
-    yield Evidence(fixed, "ours", among=table).claim(
-        "lengths_vary",
-        "Trained on chains of one length alone, the looped layer answers one hop more in fewer cases.",
-        (mixed - fixed.set_index("seed").accuracy).dropna(),
-        "difference of accuracies",
-        above=0.0,
-    )
+        yield claim("kv_shift_learns", at(table, "looped, kv_shift", *learnt), at_least=0.8)
+    more, fixed = (at(table, name, trained + 1) for name in ("looped", "looped, always D hops"))
+    yield claim("one_more_hop", more, above=0.4)
+    yield claim("twice_as_many", at(table, "looped", 2 * trained), above=0.4)
+    yield claim("unshared_does_not", at(table, "unshared", trained + 1), below=0.4)
+    yield claim("lengths_vary", fixed, less(more, fixed), "difference of accuracies", above=0.0)
     alone = table[table.variant.isin(("looped, no prior", "looped, rotary", "looped, learned"))]
     alone = alone[(alone.hops == 2) & (alone.loops == 3) & (alone.chains == 4)]
-    yield each("a_prior_is_needed", "Without a prior plain attention does not learn two hops.", alone, table, below=0.4)
-    shifted = at(table, "looped, kv_shift", 2)
-    yield each("kv_shift_needs_none", "KV shift learns two hops without a prior.", shifted, table, at_least=0.8)
+    yield claim("a_prior_is_needed", alone, below=0.4)
+    yield claim("kv_shift_needs_none", at(table, "looped, kv_shift", 2), at_least=0.8)
+    enough, often = (at(table, "looped", 2, loops=loops) for loops in (3, 2 * trained + 2))
+    yield claim("too_many_loops_hurt", enough, less(enough, often), "loss of accuracy", "arXiv:2604.07822", above=0.2)
+    yield claim("more_chains", at(table, "looped", trained, chains=8), above=0.4)
 
 
-def too_many_loops(table: DataFrame, trained: int) -> Claim:
-    """Two hops, after three loops and after twice as many as in training."""
-    enough = at(table, "looped", 2)
-    often = at(table, "looped", 2, 2 * trained + 2).set_index("seed").accuracy
-    return Evidence(enough, "arXiv:2604.07822", "ours", table).claim(
-        "too_many_loops_hurt",
-        "One looped layer answers two hops after three loops, but not after twice as many loops as in training.",
-        (enough.set_index("seed").accuracy - often).dropna(),
-        "loss of accuracy",
-        above=0.2,
-    )
+def less(rows: DataFrame, others: DataFrame) -> Series:
+    """The accuracy of each seed's rows, less that of the same seed's others."""
+    return (rows.set_index("seed").accuracy - others.set_index("seed").accuracy).dropna()
 
 
-def each(name: str, sentence: str, rows: DataFrame, table: DataFrame, **limit: float) -> Claim:
-    """A claim on the accuracy of each run."""
-    return Evidence(rows, "ours", among=table).claim(name, sentence, rows.accuracy, "accuracy", **limit)  # type: ignore[arg-type]
+def teller(table: DataFrame, name: str, **said: Any) -> Callable[..., Claim]:
+    """A function that makes an experiment's claims: from an id, rows, and values, which are by default accuracies."""
+
+    def claim(id: str, rows: DataFrame, values: Any = None, what: str = "", by: str = "ours", **limit: Any) -> Claim:
+        values, what = (rows.accuracy, "accuracy") if values is None else (values, what)
+        return Evidence(rows, by, among=table).claim(id, SENTENCES[name][id].format(**said), values, what, **limit)
+
+    return claim
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
     """Left: accuracy by hops asked, after hops + 1 loops. Right: that of the looped layer, by number of loops."""
     shown = picture(10.5, 3.9)
-    left, right = shown.subplots(1, 2)
-    rows = table[(table.chains == 4) & ((table.own > 1) | (table.loops == table.hops + 1))]
-    for index, name in enumerate(name for name in VARIANTS if name in set(rows.variant)):
-        mean = rows[rows.variant == name].groupby("hops").accuracy.mean()
-        left.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=name)
-    looped = table[(table.variant == "looped") & (table.chains == 4)]
-    for index, loops in enumerate(sorted({int(table.D.max()) + 1, 2 * int(table.D.max()) + 2})):
-        mean = looped[looped.loops == loops].groupby("hops").accuracy.mean()
-        right.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=f"{loops} loops")
-    for ax, title in ((left, "One loop more than hops"), (right, "One looped layer, by loops")):
+    table, trained = table[table.chains == 4], int(table.D.max())
+    rows, looped = table[(table.own > 1) | (table.loops == table.hops + 1)], table[table.variant == "looped"]
+    panels = {
+        "One loop more than hops": {name: rows[rows.variant == name] for name in VARIANTS},
+        "One looped layer, by loops": {f"{n} loops": looped[looped.loops == n] for n in (trained + 1, 2 * trained + 2)},
+    }
+    for ax, (title, lines) in zip(shown.subplots(1, 2), panels.items(), strict=True):
+        for index, (name, some) in enumerate((name, some) for name, some in lines.items() if len(some)):
+            mean = some.groupby("hops").accuracy.mean()
+            ax.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=name)
         ax.axhline(0.25, color=GREY, lw=0.8, ls="--", zorder=0)
-        ax.axvline(table.D.max() + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
+        ax.axvline(trained + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(xlabel="hops asked (dots: trained to the left)", ylabel="accuracy", ylim=(0, 1.02), title=title)
         ax.legend(fontsize=7)
     return shown

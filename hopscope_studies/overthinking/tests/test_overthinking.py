@@ -151,7 +151,9 @@ def test_a_toy_by_hand():
         *(("without heads", "true", 0, 0.9), ("without heads", "permuted", 0, 0.7)),
         *(("critical", "layers", 0, 2), ("critical", "depth", 0, 2)),
     ]
-    given = DataFrame(rows, columns=["kind", "name", "step", "value"]).assign(condition="trained", scale="cpu", seed=3)
+    given = DataFrame(rows, columns=["kind", "name", "step", "value"]).assign(
+        condition="trained", scale="cpu", seed=3, run="a"
+    )
     idle = given.assign(condition="untrained", value=7.0)
     (found,) = toy(pandas.concat([given, idle]))["seeds"]
     assert found == pytest.approx(

@@ -15,9 +15,10 @@ from hopscope.language.lens.attention import Lens
 from hopscope_studies.overthinking import trial as trials
 from hopscope_studies.overthinking.answers import Silenced, answers, calibrated, mixed, plain, scores
 from hopscope_studies.overthinking.by_hand import COPIES, by_hand
+from hopscope_studies.overthinking.measured import Demonstrations
 from hopscope_studies.overthinking.prompts import ITEMS, PLACES, encoded, words_of
 from hopscope_studies.overthinking.tests.made_up import REPORT
-from hopscope_studies.overthinking.trial import Trial, critical, trial
+from hopscope_studies.overthinking.trial import critical, trial
 from tests.language import of_models
 from tests.language.of_models import fields
 
@@ -70,7 +71,7 @@ def test_critical_layers_by_hand():
 def report():
     patched = pytest.MonkeyPatch()
     patched.setattr(trials, "DRAWS", 3)
-    yield trial(by_hand(), Trial(count=6), lambda _: None)
+    yield trial(by_hand(), Demonstrations(count=6), lambda _: None)
     patched.undo()
 
 
