@@ -110,8 +110,8 @@ def pairs(draw: Draw, replaced: bool, shuffled: bool) -> Made:
 
 def listed(draw: Draw, shown: list[tuple[str, str]], asked: str, shuffled: bool) -> str:
     """A line for each word with its value, and the word that is asked for; `shuffled` permutes the values."""
-    words, values = zip(*shown, strict=True)
-    values = some(draw, values, len(values)) if shuffled else values
+    words, given = zip(*shown, strict=True)
+    values = some(draw, given, len(given)) if shuffled else list(given)
     return "".join(f"- {word}: {value}\n" for word, value in zip(words, values, strict=True)) + f"- {asked}:"
 
 
