@@ -18,7 +18,7 @@ from hopscope_studies.composition.hidden.figure import figure as figure
 from hopscope_studies.composition.hidden.measured import SCRIPT, HiddenRules
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 2, "cpu": 500, "paper": 6000}
+SECONDS = {"quick": 2, "cpu": 250, "paper": 2000}
 SEEDS = {"quick": 2, "cpu": 5, "paper": 10}
 COUNT = {"quick": 4, "cpu": 24, "paper": 100}
 SCRIPTED = {"quick": 20, "cpu": 400, "paper": 400}

@@ -22,16 +22,16 @@ SENTENCES = {
     "rules_are_found": "SmolLM2-135M finds the rule of all four kinds of prompts with replaced answers: it is right "
     "more often than by guessing.",
     "cutting_costs_more_than_random": "On prompts with replaced answers, cutting the eight strongest induction heads "
-    "leaves fewer right answers than cutting eight random heads does (all kinds of prompts together).",
+    "leaves fewer right answers than cutting eight random heads does (all kinds together whose rule the model finds).",
     "cutting_costs_more_than_the_same_layers": "On prompts with replaced answers, cutting the eight strongest "
-    "induction heads leaves fewer right answers than cutting eight random heads of the same layers does (all kinds of "
-    "prompts together).",
+    "induction heads leaves fewer right answers than cutting eight random heads of the same layers does (all kinds "
+    "together whose rule the model finds).",
     "cutting_costs_more_in_every_kind": "On prompts with replaced answers, cutting the eight strongest induction heads "
-    "leaves fewer right answers than cutting eight random heads does in every kind of prompts.",
+    "leaves fewer right answers than cutting eight random heads does in every kind whose rule the whole model finds.",
     "guessing_is_left": "With the eight strongest induction heads cut, prompts with replaced answers are answered no "
-    "better than by guessing.",
+    "better than by guessing (in each kind whose rule the whole model finds).",
     "random_heads_are_spared": "With eight random heads cut, at least 0.8 of what the model's right answers to prompts "
-    "with replaced answers are above guessing is left (mean over kinds, seeds and draws).",
+    "with replaced answers are above guessing is left (mean over kinds whose rule it finds, seeds and draws).",
     "familiar_answers_need_them_less": "Of what is above guessing, cutting the eight strongest induction heads costs a "
     "larger share where answers are replaced than where they are familiar.",
     "capitals_are_remembered": "With the eight strongest induction heads cut, at least 0.8 of the right answers to "
