@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -94,3 +95,26 @@ def test_the_studies_are_those_of_results(page, option, capsys):
     assert main(["report", f"--{option}", "--results", str(ROOT / "hopscope_studies")]) == 0
     found = capsys.readouterr().out.strip()
     assert shown == found, "run python docs/make_study_tables.py"
+
+
+def test_the_page_of_undecided_claims_is_true(capsys):
+    """Five of ten verdicts of `fig2` are undecided, and the commands for larger models say the cost that it names."""
+    page, results = (
+        "hopscope_studies/stacked_heads/README.md",
+        "hopscope_studies/stacked_heads/results/fig2/claims.json",
+    )
+    text = (ROOT / page).read_text()
+    said = text[text.index("## Large language models: undecided") :]
+    verdicts = [claim["verdict"] for claim in json.loads((ROOT / results).read_text())]
+    table = said[: said.index("\n\n**If you")]
+    assert len(verdicts) == 10 and verdicts.count("undecided") == 5 and "Five of these ten" in table
+    rows = re.findall(r"\| (undecided|holds|fails) \| (undecided|holds|fails) \|", table)
+    assert sorted(word for row in rows for word in row) == sorted(verdicts)
+    commands = re.search(r"```bash\n(.*?)```", said, re.S)[1].replace("\\\n", " ").splitlines()
+    assert len(commands) == 2
+    for line in commands:
+        assert main(shlex.split(line)[1:]) == 0
+        requests, cost = re.search(
+            r"in all at most ([\d,]+) requests.*, ([\d.]+) to pay", capsys.readouterr().out
+        ).groups()
+        assert f"{requests} requests, {cost} to pay" in said

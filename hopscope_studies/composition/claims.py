@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import numpy
 from pandas import DataFrame, Series
@@ -13,12 +15,42 @@ from hopscope.experiments.judging import Claim, Evidence, bound
 
 FAILS, SUCCEEDS = 0.5, 0.2  # errors out of distribution (ours)
 TOGETHER = 0.1  # share of training within which two things count as simultaneous (ours)
+ERROR, FINAL = "error out of distribution", "final error out of distribution"
+RUN = "code, run.sh"
 #: Curves that the error out of distribution is compared with: claim, what it is, in words, the paper's section.
 MEASURES = (
     ("shift_rises_as_the_error_falls", "shift", "attention of layer 0 at its best fixed offset"),
     ("induction_rises_as_the_error_falls", "induction", "attention of layer 1 at its best lag"),
     ("match_rises_as_the_error_falls", "diagonal", "the diagonal score of W_QK W_OV"),
 )
+#: What is claimed, by id; some sentences say what, which rank or which pool.
+SENTENCES = {
+    "untrained_knows_nothing": "Control: before training, models copy no better out of distribution than by guessing.",
+    "one_layer_fails_elsewhere": "One layer of attention does not learn to copy segments longer than in training and "
+    "of other tokens (paper: its error stays near that of guessing).",
+    "two_layers_succeed_elsewhere": "Two layers of attention learn to copy segments longer than in training and of "
+    "other tokens (paper: the error falls to nearly 0).",
+    "weights_match": "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: it has a higher "
+    "diagonal score than with the directions of W_OV shuffled.",
+    "subspaces_match": "The subspace that layer 1's W_QK reads at keys overlaps with the subspace that layer 0's "
+    "W_OV writes: the cosines of their principal angles exceed those of random subspaces by more than 0.1.",
+    **{id: f"In runs that learn to copy, {words} rises while the error out of distribution falls: both are halfway at "
+       f"the same time, to within {TOGETHER:.0%} of training (paper: simultaneous)." for id, _, words in MEASURES},
+    "bridge_is_needed": "Projecting the shared directions out of layer 0's output breaks copying; doing the same with "
+    "as many random directions does not ({rank:g} directions that the heads of both layers share).",
+    "bridge_is_enough": "Keeping only the shared directions of layer 0's output spares copying; doing the same with as "
+    "many random directions does not ({rank:g} directions that the heads of both layers share).",
+    "small_pools_are_memorised": "Trained on {pool} different segments, models memorise these and do not copy others.",
+    "large_pools_are_not": "Trained on {pool} different segments, models also copy out of distribution with a low "
+    "error.",
+    "critical_pool": "There is a critical number of different training segments at which the error out of "
+    "distribution falls below one half (paper: between 740 and 750 segments).",
+}  # fmt: skip
+
+
+def told(evidence: Evidence, id: str, *measured: Any, about: Mapping[str, Any] | None = None, **how: Any) -> Claim:
+    """`Evidence.claim` with its sentence, which is `about` something."""
+    return evidence.claim(id, SENTENCES[id].format(**about or {}), *measured, **how)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -30,13 +62,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from bridge_claims(learnt(ends), table[table.kind == "projection"])
     yield from pool_claims(ends)
     starts = curves[(curves.step == 0) & (curves.pool == 0)]
-    yield Evidence(starts, "control").claim(
-        "untrained_knows_nothing",
-        "Control: before training, models copy no better out of distribution than by guessing.",
-        starts.ood_error,
-        "error out of distribution",
-        above=0.9,
-    )
+    yield told(Evidence(starts, "control"), "untrained_knows_nothing", starts.ood_error, ERROR, above=0.9)
 
 
 def learnt(ends: DataFrame) -> DataFrame:
@@ -47,22 +73,8 @@ def learnt(ends: DataFrame) -> DataFrame:
 def depth_claims(ends: DataFrame) -> Iterator[Claim]:
     """Claims about one layer against two."""
     one, two = (ends[(ends.layers == layers) & (ends.pool == 0)] for layers in (1, 2))
-    yield Evidence(one, "section 3").claim(
-        "one_layer_fails_elsewhere",
-        "One layer of attention does not learn to copy segments longer than in training and of other tokens (paper: "
-        "its error stays near that of guessing).",
-        one.ood_error,
-        "final error out of distribution",
-        above=FAILS,
-    )
-    yield Evidence(two, "section 3").claim(
-        "two_layers_succeed_elsewhere",
-        "Two layers of attention learn to copy segments longer than in training and of other tokens (paper: the error "
-        "falls to nearly 0).",
-        two.ood_error,
-        "final error out of distribution",
-        below=SUCCEEDS,
-    )
+    yield told(Evidence(one, "section 3"), "one_layer_fails_elsewhere", one.ood_error, FINAL, above=FAILS)
+    yield told(Evidence(two, "section 3"), "two_layers_succeed_elsewhere", two.ood_error, FINAL, below=SUCCEEDS)
 
 
 def halfway(curve: DataFrame, name: str) -> float:
@@ -85,91 +97,42 @@ def gaps(curves: DataFrame, name: str) -> Series:
 
 def movement_claims(curves: DataFrame) -> Iterator[Claim]:
     """Claims about measures that change while the error falls."""
-    for id, name, words in MEASURES:
+    for id, name, _ in MEASURES:
         difference = gaps(curves, name)
-        yield Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves).claim(
-            id,
-            f"In runs that learn to copy, {words} rises while the error out of distribution falls: both are halfway at "
-            f"the same time, to within {TOGETHER:.0%} of training (paper: simultaneous).",
-            difference.abs(),
-            "distance in shares of training",
-            at_most=TOGETHER,
-            of="median",
-        )
+        evidence = Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves)
+        apart = "distance in shares of training"
+        yield told(evidence, id, difference.abs(), apart, at_most=TOGETHER, of="median")
 
 
 def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
     """Claims that the two heads share a subspace, and that it matters."""
-    yield Evidence(ends, "sections 3 and 4", among=projected).claim(
-        "weights_match",
-        "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: it has a higher diagonal score "
-        "than with the directions of W_OV shuffled.",
-        ends.diagonal - ends.shuffled,
-        "score above the highest shuffled one",
-        above=0,
-    )
-    yield Evidence(ends, "sections 3 and 4", among=projected).claim(
-        "subspaces_match",
-        "The subspace that layer 1's W_QK reads at keys overlaps with the subspace that layer 0's W_OV writes: the "
-        "cosines of their principal angles exceed those of random subspaces by more than 0.1.",
-        ends.match - ends.random_match,
-        "cosine above that of random subspaces",
-        above=0.1,
-    )
+    section = "sections 3 and 4"
+    claim = partial(told, Evidence(ends, section, among=projected))
+    yield claim("weights_match", ends.diagonal - ends.shuffled, "score above the highest shuffled one", above=0)
+    beyond = ends.match - ends.random_match
+    yield claim("subspaces_match", beyond, "cosine above that of random subspaces", above=0.1)
     rows = projected[projected.run.isin(ends.run)]
     rank = sorted(rows["rank"].unique())[-2] if rows["rank"].nunique() > 1 else math.nan
     rows = rows[rows["rank"] == rank]
-    for id, name, sentence, sign in (
-        (
-            "bridge_is_needed",
-            "without",
-            "Projecting the shared directions out of layer 0's output breaks copying",
-            1,
-        ),
-        ("bridge_is_enough", "only", "Keeping only the shared directions of layer 0's output spares copying", -1),
-    ):
+    for id, name, sign in (("bridge_is_needed", "without", 1), ("bridge_is_enough", "only", -1)):
         part = rows[rows.projection == name]
-        yield Evidence(part, "sections 3 and 4", among=projected).claim(
-            id,
-            f"{sentence}; doing the same with as many random directions does not ({rank:g} directions that the heads "
-            "of both layers share).",
-            sign * (part.shared_error - part.random_error),
-            "difference of the errors",
-            above=0.2,
-        )
+        claim = partial(told, Evidence(part, section, among=projected), about={"rank": rank})
+        yield claim(id, sign * (part.shared_error - part.random_error), "difference of the errors", above=0.2)
 
 
 def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     """Claims that models memorise pools below a critical size."""
     pools = ends[ends.pool > 0]
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
-    yield Evidence(small, "code, run.sh").claim(
-        "small_pools_are_memorised",
-        f"Trained on {pools.pool.min()} different segments, models memorise these and do not copy others.",
-        small.ood_error,
-        "final error out of distribution",
-        above=FAILS,
-        also=[bound("final error in distribution", small.id_error, below=SUCCEEDS)],
-    )
-    yield Evidence(large, "code, run.sh").claim(
-        "large_pools_are_not",
-        f"Trained on {pools.pool.max()} different segments, models also copy out of distribution with a low error.",
-        large.ood_error,
-        "final error out of distribution",
-        below=SUCCEEDS,
-    )
-    critical = critical_pools(pools)
-    yield Evidence(pools, "code, run.sh").claim(
-        "critical_pool",
-        "There is a critical number of different training segments at which the error out of distribution falls below "
-        "one half (paper: between 740 and 750 segments).",
-        critical,
-        "critical pool",
-        n=len(critical),
-        number="geometric mean",
-        above=float(pools.pool.min()),
-        also=[bound("critical pool", critical, below=float(pools.pool.max()))],
-    )
+    known = [bound("final error in distribution", small.id_error, below=SUCCEEDS)]
+    claim = partial(told, Evidence(small, RUN), about={"pool": pools.pool.min()})
+    yield claim("small_pools_are_memorised", small.ood_error, FINAL, above=FAILS, also=known)
+    claim = partial(told, Evidence(large, RUN), about={"pool": pools.pool.max()})
+    yield claim("large_pools_are_not", large.ood_error, FINAL, below=SUCCEEDS)
+    found, what = critical_pools(pools), "critical pool"
+    claim = partial(told, Evidence(pools, RUN), n=len(found), number="geometric mean")
+    also = [bound(what, found, below=float(pools.pool.max()))]
+    yield claim("critical_pool", found, what, above=float(pools.pool.min()), also=also)
 
 
 def critical_pools(pools: DataFrame) -> list[float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
@@ -14,6 +16,38 @@ CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
 COPIES = 0.2  # attention at lag +1 above which a head counts as copying (ours)
 CONTIGUOUS = 2.0  # contiguity above which answers count as contiguous (ours); 1 is even recall
 TOGETHER = 0.8  # rank correlation over checkpoints above which two measures count as rising together (ours)
+RANDOM = ["even near", "exponential near"]  # shares of random curves of either kind that are near recall
+#: What is claimed, by id.
+SENTENCES = {
+    "simulation_is_the_closed_form": "Control: in the simulation of the CMR model of human recall, with β_rec = 1 "
+    "and γ = 0 the probability of recall at lag d is proportional to (1 − β_enc)^(d−1).",
+    "random_curves_are_near": "Control: by the paper's criterion, a few per cent of random attention curves resemble "
+    "the CMR model of human recall (on the authors' grid 2 to 6 %).",
+    "copying_heads_recall": f"Every head that copies (attention above {COPIES:g} at lag +1) attends by lag like the "
+    "CMR model of human recall, by the paper's criterion and by our stricter one (paper: induction heads do).",
+    "every_model_has_one": "Every model that copies has a head that attends to the token after an earlier occurrence "
+    f"(attention above {COPIES:g} at lag +1).",
+    "other_heads_do_not": "Heads that do not copy attend by lag like the CMR model of human recall no more often "
+    "than random curves do (by the paper's criterion).",
+    "distance_falls": "The distance of every copying head's attention by lag from the CMR model of human recall "
+    "falls in training (paper: it falls in Pythia, too).",
+    "answers_are_contiguous": "After a token of a list shown before, models mostly answer with the token that "
+    "followed it (contiguity: probability of recall at lag +1 over the mean at lags 2 to 5 on either side).",
+    "answers_lean_forward": "After a token of a list shown before, models recall the next token rather than the "
+    "previous one (asymmetry: probability of recall at lag +1 minus that at lag −1).",
+    "contiguity_comes_with_induction": "Over training, the tendency to recall a list in order (contiguity) rises "
+    "together with attention to the token after an earlier occurrence (rank correlation over checkpoints).",
+    "contiguity_needs_the_heads": "With all copying heads ablated, models no longer recall lists in order (paper: this "
+    "needs induction heads).",
+    "one_of_several_is_spared": "With one of several copying heads ablated, most of the tendency to recall a list in "
+    "order (contiguity) is left.",
+    "untrained_is_flat": "Control: before training, models recall a list's tokens equally often at all lags.",
+}
+
+
+def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
+    """`Evidence.claim` with its sentence."""
+    return evidence.claim(id, SENTENCES[id], *measured, **how)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -26,24 +60,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def simulation_claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about the simulation against the closed form, and about the share of random curves that fit."""
     checked, chance = table[table.kind == "simulation"], table[table.kind == "chance"]
-    yield Evidence(checked, CMR).claim(
-        "simulation_is_the_closed_form",
-        "Control: in the simulation of the CMR model of human recall, with β_rec = 1 and γ = 0 the probability of "
-        "recall at lag d is proportional to (1 − β_enc)^(d−1).",
-        checked.furthest,
-        "greatest distance of a share",
-        n=len(checked),
-        below=0.02,
-    )
-    shares = pandas.concat([chance["even near"], chance["exponential near"]])
-    yield Evidence(chance, "control").claim(
-        "random_curves_are_near",
-        "Control: by the paper's criterion, a few per cent of random attention curves resemble the CMR model of human "
-        "recall (on the authors' grid 2 to 6 %).",
-        shares,
-        f"share of random curves at a distance below {NEAR}",
-        within=between(0.01, 0.1),
-    )
+    claim, far = partial(told, Evidence(checked, CMR)), checked.furthest
+    yield claim("simulation_is_the_closed_form", far, "greatest distance of a share", n=len(checked), below=0.02)
+    shares, what = pandas.concat([chance[one] for one in RANDOM]), f"share of random curves at a distance below {NEAR}"
+    yield told(Evidence(chance, "control"), "random_curves_are_near", shares, what, within=between(0.01, 0.1))
 
 
 def last(rows: DataFrame) -> DataFrame:
@@ -61,36 +81,15 @@ def head_claims(heads: DataFrame, chance: DataFrame) -> Iterator[Claim]:
     ends = last(heads)
     best = copying(ends)
     others = ends.drop(best.index)
-    liked = best.like_recall.astype(float)
-    yield Evidence(best, CMR, source="paper", among=ends).claim(
-        "copying_heads_recall",
-        f"Every head that copies (attention above {COPIES:g} at lag +1) attends by lag like the CMR model of human "
-        "recall, by the paper's criterion and by our stricter one (paper: induction heads do).",
-        best.distance,
-        "CMR distance",
-        below=NEAR,
-        also=[bound("heads that are like recall", liked.tolist(), of="share of", at_least=1)],
-    )
-    yield Evidence(ends, CMR).claim(
-        "every_model_has_one",
-        "Every model that copies has a head that attends to the token after an earlier occurrence (attention above "
-        f"{COPIES:g} at lag +1).",
-        [float(run in set(best.run)) for run in ends.run.unique()],
-        "models with a head that attends to what followed its token",
-        of="share of",
-        at_least=1,
-    )
-    floor = float(chance[["even near", "exponential near"]].max().max()) if len(chance) else float("nan")
-    yield Evidence(others, CMR, among=ends).claim(
-        "other_heads_do_not",
-        "Heads that do not copy attend by lag like the CMR model of human recall no more often than random curves do "
-        "(by the paper's criterion).",
-        others.near.astype(float),
-        "heads that are CMR-like",
-        n=len(others),
-        of="share of",
-        at_most=floor,
-    )
+    liked = [bound("heads that are like recall", best.like_recall.astype(float).tolist(), of="share of", at_least=1)]
+    claim = partial(told, Evidence(best, CMR, source="paper", among=ends))
+    yield claim("copying_heads_recall", best.distance, "CMR distance", below=NEAR, also=liked)
+    has = [float(run in set(best.run)) for run in ends.run.unique()]
+    what = "models with a head that attends to what followed its token"
+    yield told(Evidence(ends, CMR), "every_model_has_one", has, what, of="share of", at_least=1)
+    floor = float(chance[RANDOM].max().max()) if len(chance) else float("nan")
+    claim = partial(told, Evidence(others, CMR, among=ends), n=len(others), of="share of", at_most=floor)
+    yield claim("other_heads_do_not", others.near.astype(float), "heads that are CMR-like")
     yield distance_claim(heads, best, ends)
 
 
@@ -99,86 +98,37 @@ def distance_claim(heads: DataFrame, best: DataFrame, ends: DataFrame) -> Claim:
     keys = ["run", "layer", "head"]
     starts = heads[heads.step == 0].set_index(keys).distance
     change = (best.set_index(keys).distance - starts).dropna()
-    return Evidence(best, CMR, among=ends).claim(
-        "distance_falls",
-        "The distance of every copying head's attention by lag from the CMR model of human recall falls in training "
-        "(paper: it falls in Pythia, too).",
-        change,
-        "change of the CMR distance",
-        below=0,
-        number="median",
-    )
+    claim = partial(told, Evidence(best, CMR, among=ends), number="median")
+    return claim("distance_falls", change, "change of the CMR distance", below=0)
 
 
 def answer_claims(answered: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """Claims about the contiguity of answers, when it rises, and which heads it needs."""
     ends = last(answered)
-    yield Evidence(ends, EMERGENCE).claim(
-        "answers_are_contiguous",
-        "After a token of a list shown before, models mostly answer with the token that followed it (contiguity: "
-        "probability of recall at lag +1 over the mean at lags 2 to 5 on either side).",
-        ends.contiguity,
-        "contiguity",
-        above=CONTIGUOUS,
-    )
-    yield Evidence(ends, EMERGENCE).claim(
-        "answers_lean_forward",
-        "After a token of a list shown before, models recall the next token rather than the previous one (asymmetry: "
-        "probability of recall at lag +1 minus that at lag −1).",
-        ends.asymmetry,
-        "asymmetry",
-        above=0,
-    )
+    claim = partial(told, Evidence(ends, EMERGENCE))
+    yield claim("answers_are_contiguous", ends.contiguity, "contiguity", above=CONTIGUOUS)
+    yield claim("answers_lean_forward", ends.asymmetry, "asymmetry", above=0)
     together = {run: part.forward.rank().corr(part.contiguity.rank()) for run, part in answered.groupby("run")}
-    yield Evidence(answered, EMERGENCE).claim(
-        "contiguity_comes_with_induction",
-        "Over training, the tendency to recall a list in order (contiguity) rises together with attention to the token "
-        "after an earlier occurrence (rank correlation over checkpoints).",
-        Series(together, dtype=float),
-        "rank correlation",
-        above=TOGETHER,
-        of="median",
-    )
+    claim = partial(told, Evidence(answered, EMERGENCE), "contiguity_comes_with_induction")
+    yield claim(Series(together, dtype=float), "rank correlation", above=TOGETHER, of="median")
     yield from silenced_claims(ends, silenced)
     starts = answered[answered.step == 0]
-    yield Evidence(starts, "control").claim(
-        "untrained_is_flat",
-        "Control: before training, models recall a list's tokens equally often at all lags.",
-        starts.contiguity,
-        "contiguity",
-        within=between(0.8, 1.25),
-    )
+    flat = between(0.8, 1.25)
+    yield told(Evidence(starts, "control"), "untrained_is_flat", starts.contiguity, "contiguity", within=flat)
 
 
 def silenced_claims(ends: DataFrame, silenced: DataFrame) -> Iterator[Claim]:
     """Claims about contiguity without all copying heads, and without one of several."""
     whole = ends.set_index("run").contiguity - 1
-    for id, which, sentence, needed in (
-        (
-            "contiguity_needs_the_heads",
-            "all",
-            "With all copying heads ablated, models no longer recall lists in order (paper: this needs induction "
-            "heads).",
-            True,
-        ),
-        (
-            "one_of_several_is_spared",
-            "one",
-            "With one of several copying heads ablated, most of the tendency to recall "
-            "a list in order (contiguity) is left.",
-            False,
-        ),
-    ):
+    limits: dict[tuple[str, str], Limit] = {
+        ("contiguity_needs_the_heads", "all"): {"below": 0.1},
+        ("one_of_several_is_spared", "one"): {"above": 0.5},
+    }
+    for (id, which), limit in limits.items():
         part = without(silenced, which)
         left = ((part.groupby("run").contiguity.mean() - 1) / whole).dropna()
-        limit: Limit = {"of": "median", "below": 0.1} if needed else {"of": "median", "above": 0.5}
-        yield Evidence(part, EMERGENCE, among=ends).claim(
-            id,
-            sentence,
-            left,
-            "share of contiguity left",
-            **limit,
-        )
+        evidence = Evidence(part, EMERGENCE, among=ends)
+        yield told(evidence, id, left, "share of contiguity left", of="median", **limit)
 
 
 def without(silenced: DataFrame, which: str) -> DataFrame:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 from pandas import DataFrame, Series
 
@@ -14,7 +16,53 @@ ALWAYS = 0.95  # share of the questions
 CERTAIN = 0.05  # level over all retrieval heads and three groupings together
 SAME = 0.75  # share of the eight highest heads (ours)
 COPIES = 0.1  # error below which a small model copies (ours)
+EIGHT = "share of the eight highest heads"
 NOTHING = 0.1  # score below which untrained models must stay: the paper's bar
+#: What is claimed, by id; `{model}` is the model asked.
+SENTENCES = {
+    "fewer_than_one_in_twenty": "In {model} fewer than 5 % of all heads have a retrieval score of 0.1 or more, with "
+    "the answer teacher-forced.",
+    "fewer_where_it_writes_itself": "In {model} fewer than 5 % of all heads have a retrieval score of 0.1 or more, "
+    "judged on needles that it finds when it writes the answer itself.",
+    "some_retrieve_most": "{model} has heads that retrieve at least half of the needle's tokens, that is, have a "
+    "retrieval score of 0.5 or more (paper: every model has).",
+    "same_for_other_needles": "Two disjoint sets of needles give the same retrieval heads: at least six of the eight "
+    "with the highest scores are shared.",
+    "same_by_force_and_free": "The model's own answers give the same retrieval heads as teacher-forced answers do: at "
+    "least six of the eight with the highest scores are shared.",
+    "masking_costs_more_than_random": "Masking the eight heads with the highest retrieval scores lowers the needle's "
+    "probability more than masking any of ten random sets of eight other heads.",
+    "masking_costs_more_than_the_same_layers": "Masking the eight heads with the highest retrieval scores lowers the "
+    "needle's probability more than masking any of ten random sets of other heads of the same layers.",
+    "zeroing_costs_more_than_random": "Setting the outputs of the eight heads with the highest retrieval scores to "
+    "zero lowers the needle's probability more than doing so to any of ten random sets of eight other heads.",
+    "published_fewer_than_one_in_twenty": "In each of the seven models whose scores are released fewer than 5 % of "
+    "all heads are retrieval heads.",
+    "some_are_always_on": "Some retrieval heads are always active: they retrieve a token of the needle in over 95 % "
+    "of the questions.",
+    "others_fire_by_context": "Some retrieval heads are active in some contexts only: at least one retrieves tokens "
+    "more or less often, beyond chance, by the needle, its depth, or the length of the text around it.",
+    "masking_costs_more_at_every_size": "Masking the one, four or sixteen heads with the highest retrieval scores "
+    "lowers the needle's probability more than masking any of ten random sets of as many other heads.",
+    "masked_it_answers_less": "With the eight heads of the highest retrieval scores masked, the model itself finds "
+    "fewer needles than with any of ten random sets of eight other heads masked.",
+    "plain_text_is_spared": "On plain text, where nothing is looked up, masking the eight heads with the highest "
+    "retrieval scores raises the loss by at most a quarter of its rise on the needle.",
+    "ranks_like_induction": "Heads with higher induction scores have higher retrieval scores (Spearman's rank "
+    "correlation).",
+    "the_top_are_induction_heads": "At least half of the eight heads of highest retrieval score are among the eight "
+    "of highest induction score.",
+    "by_hand_one": "Control: in a model with hand-set weights the head that copies has a retrieval score of 1, and "
+    "every other head a score of 0.",
+    "untrained_none": "Control: at initial weights no head is a retrieval head.",
+    "toys_that_copy": "Control: small trained models that copy have a head with a retrieval score of at least 0.9.",
+    "untrained_toys_none": "Control: before training, small models that later copy have no retrieval head.",
+}
+
+
+def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
+    """`Evidence.claim` with its sentence, about the model that the rows are of."""
+    return evidence.claim(id, SENTENCES[id].format(model=names(evidence.rows.dropna(subset="model"))), *measured, **how)
 
 
 def highest(table: DataFrame, kind: str = "forced") -> Series:
@@ -35,82 +83,39 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_sparsity(table: DataFrame, published: DataFrame) -> Iterator[Claim]:
     """Claims on how many retrieval heads there are."""
-    for id, way, words in (
-        ("fewer_than_one_in_twenty", "forced", "with the answer teacher-forced"),
-        ("fewer_where_it_writes_itself", "free", "judged on needles that it finds when it writes the answer itself"),
-    ):
-        share = of(table, f"sparsity {way}", "share")
-        ends = [of(table, f"sparsity {way}", "share", column) for column in ("low", "high")]
-        yield Evidence(table, "2", source="paper").claim(
-            id,
-            f"In {names(table)} fewer than 5 % of all heads have a retrieval score of 0.1 or more, {words}.",
-            [value for end in ends for value in end],
-            "end of the interval of the share of heads",
-            number=share.mean(),
-            below=FEW,
-            unanimous=True,
-        )
-    yield Evidence(published, "2 (released scores)", source="paper").claim(
-        "published_fewer_than_one_in_twenty",
-        "In each of the seven models whose scores are released fewer than 5 % of all heads are retrieval heads.",
-        of(published, "share"),
-        "share of heads",
-        n=len(of(published, "share")),
-        below=FEW,
-    )
-    yield Evidence(table, "3.1").claim(
-        "some_retrieve_most",
-        f"{names(table)} has heads that retrieve at least half of the needle's tokens, that is, have a retrieval score "
-        "of 0.5 or more (paper: every model has).",
-        of(table, "sparsity forced", "half or more"),
-        "number of heads",
-        at_least=1,
-    )
+    claim, what = partial(told, Evidence(table, "2", source="paper")), "end of the interval of the share of heads"
+    for id, way in (("fewer_than_one_in_twenty", "forced"), ("fewer_where_it_writes_itself", "free")):
+        share, *ends = (of(table, f"sparsity {way}", "share", column) for column in ("value", "low", "high"))
+        both = [value for end in ends for value in end]
+        yield claim(id, both, what, number=share.mean(), below=FEW, unanimous=True)
+    released, share = Evidence(published, "2 (released scores)", source="paper"), of(published, "share")
+    yield told(released, "published_fewer_than_one_in_twenty", share, "share of heads", n=len(share), below=FEW)
+    most = of(table, "sparsity forced", "half or more")
+    yield told(Evidence(table, "3.1"), "some_retrieve_most", most, "number of heads", at_least=1)
 
 
 def about_sameness(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether other needles, and the model's own answers, give the same heads."""
-    for id, name, section, words in (
-        ("same_for_other_needles", "halves", "3.3", "Two disjoint sets of needles give the same retrieval heads"),
-        (
-            "same_by_force_and_free",
-            "by force and free",
-            "2",
-            "The model's own answers give the same retrieval heads as teacher-forced answers do",
-        ),
+    for id, name, section in (
+        ("same_for_other_needles", "halves", "3.3"),
+        ("same_by_force_and_free", "by force and free", "2"),
     ):
-        yield Evidence(table, section).claim(
-            id,
-            f"{words}: at least six of the eight with the highest scores are shared.",
-            of(table, "shared tops", name) / of(table, "shared tops", name, "other"),
-            "share of the eight highest heads",
-            at_least=SAME,
-        )
+        yield told(Evidence(table, section), id, shared(table, name), EIGHT, at_least=SAME)
+
+
+def shared(table: DataFrame, name: str) -> Series:
+    """The share of the highest heads that two ways of scoring have in common, by run."""
+    return of(table, "shared tops", name) / of(table, "shared tops", name, "other")
 
 
 def about_firing(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether heads are always active, or depend on the context."""
-    active = table[table.kind == "active"]
-    evidence = Evidence(table, "3.2", source="paper")
-    yield evidence.claim(
-        "some_are_always_on",
-        "Some retrieval heads are always active: they retrieve a token of the needle in over 95 % of the questions.",
-        (of(active, "active") > ALWAYS).groupby(level=0).sum(),
-        "number of heads",
-        at_least=1,
-    )
-    yield evidence.claim(
-        "others_fire_by_context",
-        "Some retrieval heads are active in some contexts only: at least one retrieves tokens more or less often, "
-        "beyond chance, by the needle, its depth, or the length of the text around it.",
-        by_context(table),
-        "number of heads that depend on context",
-        at_least=1,
-        also=[
-            bound("number of heads that are not always on", (of(active, "active") <= ALWAYS).groupby(level=0).sum(),
-                  at_least=1)
-        ],
-    )  # fmt: skip
+    active = of(table, "active")
+    always, sometimes = ((active > ALWAYS).groupby(level=0).sum(), (active <= ALWAYS).groupby(level=0).sum())
+    claim = partial(told, Evidence(table, "3.2", source="paper"), at_least=1)
+    yield claim("some_are_always_on", always, "number of heads")
+    also = [bound("number of heads that are not always on", sometimes, at_least=1)]
+    yield claim("others_fire_by_context", by_context(table), "number of heads that depend on context", also=also)
 
 
 def by_context(table: DataFrame) -> Series:
@@ -130,118 +135,39 @@ def beyond(table: DataFrame, measure: str, control: str = "random", name: str = 
 def about_masking(table: DataFrame) -> Iterator[Claim]:
     """Claims on the cost of masking, on needles that did not choose the heads, in runs in which it was measured."""
     table = table[table.run.isin(table[table.kind == "masked"].run)]
-    evidence = Evidence(table, "4.1")
-    for id, measure, control, words in (
-        (
-            "masking_costs_more_than_random",
-            "log_p",
-            "random",
-            "Masking the eight heads with the highest retrieval scores lowers the needle's probability more than "
-            "masking any of ten random sets of eight other heads.",
-        ),
-        (
-            "masking_costs_more_than_the_same_layers",
-            "log_p",
-            "same layers",
-            "Masking the eight heads with the highest retrieval scores lowers the needle's probability more than "
-            "masking any of ten random sets of other heads of the same layers.",
-        ),
-        (
-            "zeroing_costs_more_than_random",
-            "zeroed",
-            "random",
-            "Setting the outputs of the eight heads with the highest retrieval scores to zero lowers the needle's "
-            "probability more than doing so to any of ten random sets of eight other heads.",
-        ),
+    claim, what = partial(told, Evidence(table, "4.1")), "lower end of nats per token"
+    for id, measure, control in (
+        ("masking_costs_more_than_random", "log_p", "random"),
+        ("masking_costs_more_than_the_same_layers", "log_p", "same layers"),
+        ("zeroing_costs_more_than_random", "zeroed", "random"),
     ):
-        yield evidence.claim(id, words, beyond(table, measure, control), "lower end of nats per token", above=0)
-    yield from about_other_costs(table)
-
-
-def about_other_costs(table: DataFrame) -> Iterator[Claim]:
-    """Claims on the cost for other numbers of heads, for the model's own answers, and for plain text."""
-    evidence = Evidence(table, "4.1")
-    yield evidence.claim(
-        "masking_costs_more_at_every_size",
-        "Masking the one, four or sixteen heads with the highest retrieval scores lowers the needle's probability more "
-        "than masking any of ten random sets of as many other heads.",
-        beyond(table, "log_p", name="retrieval"),
-        "lower end of nats per token",
-        above=0,
-    )
-    yield evidence.claim(
-        "masked_it_answers_less",
-        "With the eight heads of the highest retrieval scores masked, the model itself finds fewer needles than with "
-        "any of ten random sets of eight other heads masked.",
-        beyond(table, "answered"),
-        "lower end of the share of needles",
-        above=0,
-    )
+        yield claim(id, beyond(table, measure, control), what, above=0)
+    yield claim("masking_costs_more_at_every_size", beyond(table, "log_p", name="retrieval"), what, above=0)
+    yield claim("masked_it_answers_less", beyond(table, "answered"), "lower end of the share of needles", above=0)
     main = table[table.name == "retrieval 8"]
-    text, needle = (of(main, f"lost: {what}") for what in ("aside", "log_p"))
-    yield evidence.claim(
-        "plain_text_is_spared",
-        "On plain text, where nothing is looked up, masking the eight heads with the highest retrieval scores raises "
-        "the loss by at most a quarter of its rise on the needle.",
-        text / needle,
-        "nats lost on text as a share of those on needles",
-        at_most=0.25,
-    )
+    share = of(main, "lost: aside") / of(main, "lost: log_p")
+    yield claim("plain_text_is_spared", share, "nats lost on text as a share of those on needles", at_most=0.25)
 
 
 def about_induction(table: DataFrame) -> Iterator[Claim]:
     """Claims that compare retrieval scores with induction scores on repeated random tokens."""
-    evidence = Evidence(table, "beyond (Olsson et al., 2022)")
-    yield evidence.claim(
-        "ranks_like_induction",
-        "Heads with higher induction scores have higher retrieval scores (Spearman's rank correlation).",
-        of(table, "ranks", "induction", "low"),
-        "lower end of the rank correlation",
-        above=0,
-    )
-    yield evidence.claim(
-        "the_top_are_induction_heads",
-        "At least half of the eight heads of highest retrieval score are among the eight of highest induction score.",
-        of(table, "shared tops", "induction") / of(table, "shared tops", "induction", "other"),
-        "share of the eight highest heads",
-        at_least=0.5,
-    )
+    claim, low = partial(told, Evidence(table, "beyond (Olsson et al., 2022)")), of(table, "ranks", "induction", "low")
+    yield claim("ranks_like_induction", low, "lower end of the rank correlation", above=0)
+    yield claim("the_top_are_induction_heads", shared(table, "induction"), EIGHT, at_least=0.5)
 
 
 def about_controls(table: DataFrame) -> Iterator[Claim]:
     """Claims on controls that must have a score of 1, and on controls that must have none."""
     hand, idle, toys, early = (table[table.part == part] for part in ("by hand", "untrained", "toy", "untrained toy"))
     second = of(hand, "forced").groupby(level=0).nlargest(2).groupby(level=0).min()
-    yield Evidence(hand, "control (ours)").claim(
-        "by_hand_one",
-        "Control: in a model with hand-set weights the head that copies has a retrieval score of 1, and every other "
-        "head a score of 0.",
-        [*highest(hand), *highest(hand, "free")],
-        "score of the best head",
-        equals=1,
-        also=[bound("score of the second", second, equals=0)],
-    )
-    yield Evidence(idle, "control (ours)").claim(
-        "untrained_none",
-        "Control: at initial weights no head is a retrieval head.",
-        highest(idle),
-        "score of the best head",
-        below=NOTHING,
-    )
+    control, what = "control (ours)", "score of the best head"
+    also = [bound("score of the second", second, equals=0)]
+    best = [*highest(hand), *highest(hand, "free")]
+    yield told(Evidence(hand, control), "by_hand_one", best, what, equals=1, also=also)
+    yield told(Evidence(idle, control), "untrained_none", highest(idle), what, below=NOTHING)
     errors = of(toys, "error")
     copying = toys[toys.run.isin(errors[errors < COPIES].index)]
-    yield Evidence(copying, "control (ours)", among=toys).claim(
-        "toys_that_copy",
-        "Control: small trained models that copy have a head with a retrieval score of at least 0.9.",
-        highest(copying),
-        "score of the best head",
-        at_least=0.9,
-        provided=bound("the number of models that copy", len(copying.run.unique()), at_least=1),
-    )
-    yield Evidence(early, "control (ours)").claim(
-        "untrained_toys_none",
-        "Control: before training, small models that later copy have no retrieval head.",
-        highest(early),
-        "score of the best head",
-        below=NOTHING,
-    )
+    some = bound("the number of models that copy", len(copying.run.unique()), at_least=1)
+    claim = partial(told, Evidence(copying, control, among=toys), provided=some)
+    yield claim("toys_that_copy", highest(copying), what, at_least=0.9)
+    yield told(Evidence(early, control), "untrained_toys_none", highest(early), what, below=NOTHING)

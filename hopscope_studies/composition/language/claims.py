@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
@@ -13,9 +15,57 @@ from hopscope.experiments.reports import of
 
 SONG = "4 (language models)"
 MAIN, RANK = "induction 8", 10
+BEST_DRAW = "distance of the lower end from the best draw"
 GONE = 0.1  # share of the accuracy that is left (ours)
 SPARED = 0.8  # share of the accuracy that is left with random heads cut (ours)
 PLAIN = 0.25  # of what is lost on repeats (ours, as for retrieval heads)
+#: What is claimed, by id.
+SENTENCES = {
+    "cutting_costs_more_than_random": "Ablating the eight highest-scoring induction heads lowers the accuracy on a "
+    "random sequence's second copy more than ablating any of ten random sets of eight (the paper reports this of "
+    "Pythia-7B).",
+    "cutting_costs_more_than_the_same_layers": "Ablating the eight highest-scoring induction heads lowers the accuracy "
+    "on a random sequence's second copy more than ablating any of ten sets of eight heads of the same layers.",
+    "cutting_costs_more_nats": "Ablating the eight highest-scoring induction heads lowers the log-probability of a "
+    "random sequence's second copy more than ablating any of ten random sets of eight.",
+    "sixteen_cost_more_than_random": "Ablating the sixteen highest-scoring induction heads lowers the log-probability "
+    "of a random sequence's second copy more than ablating any of ten random sets of sixteen.",
+    "plain_text_is_spared": "Ablating the eight highest-scoring induction heads raises the loss on plain text by at "
+    "most a quarter of its rise on the second copy of a random sequence ({seeds}).",
+    "copying_is_gone": "With the eight highest-scoring induction heads ablated, the model predicts hardly any token "
+    "of a repeated random sequence's second copy correctly.",
+    "random_heads_are_spared": "With eight random heads ablated, most of the accuracy on a repeated random "
+    "sequence's second copy is left on average (paper: nine tenths of it).",
+    "previous_token_heads_are_needed": "Ablating the eight highest-scoring previous-token heads lowers the accuracy "
+    "on the second copy more than ablating any of ten random sets of eight.",
+    "subspaces_match": "The subspaces that the eight best previous-token heads write overlap more with those that "
+    "the eight best induction heads read at keys than is so for random heads of the same layers, in each of twenty "
+    "draws.",
+    "more_than_turned_at_random": "The subspaces that the eight best previous-token heads write overlap more with "
+    "those that the eight best induction heads read at keys than randomly rotated copies do, in each of twenty draws.",
+    "the_best_match_more": "On average over induction heads, the subspace that a head reads at keys overlaps more "
+    "with the subspace written by its best-matching previous-token head than with the subspace written by the "
+    "best-matching of eight random heads of the same layers. This is so for each of twenty draws of random heads.",
+    "the_best_are_previous_token_heads": "For at least half of the eight best induction heads, the earlier head "
+    "whose written subspace overlaps most with what they read at keys is one of the eight best previous-token heads.",
+    "previous_token_heads_come_first": "The subspace that a previous-token head writes overlaps more with what an "
+    "induction head reads at keys than those of most other earlier heads do, on average over pairs.",
+    "overlap_ranks_with_induction": "Heads that read at keys more of what previous-token heads write have higher "
+    "induction scores (Spearman's rank correlation over all heads after the first previous-token head's layer).",
+    "weights_match": "The diagonal score of W_QK W_OV is higher for pairs of an induction head and a previous-token "
+    "head than for random heads of the same layers, and than with W_OV shuffled (ten draws each).",
+    "closer_in_the_toy": "The subspaces of the toy models' two heads overlap more, beyond chance, than the subspace "
+    "of an induction head of SmolLM2 overlaps with that of its best-matching previous-token head.",
+    "by_hand": "Control: in a model with hand-set weights only the copying head and the head that it reads from "
+    "share a subspace; without the copying head no answer is right, and without the other head of its layer all are.",
+    "untrained": "Control: at initial weights the subspaces of the heads with the highest induction and "
+    "previous-token scores overlap no more than randomly rotated subspaces.",
+}
+
+
+def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
+    """`Evidence.claim` with its sentence."""
+    return evidence.claim(id, SENTENCES[id], *measured, **how)
 
 
 def drawn(table: DataFrame, kind: str, name: str, rank: int | None = None) -> Series:
@@ -39,64 +89,31 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_cutting(table: DataFrame) -> Iterator[Claim]:
     """Claims about what copying loses without the induction heads."""
-    for id, measure, control, name, words, what in (
-        ("cutting_costs_more_than_random", "accuracy", "random", MAIN,
-         "Ablating the eight highest-scoring induction heads lowers the accuracy on a random sequence's second copy "
-         "more than ablating any of ten random sets of eight (the paper reports this of Pythia-7B)",
-         "share of tokens"),
-        ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN,
-         "Ablating the eight highest-scoring induction heads lowers the accuracy on a random sequence's second copy "
-         "more than ablating any of ten sets of eight heads of the same layers", "share of tokens"),
-        ("cutting_costs_more_nats", "log_p", "random", MAIN,
-         "Ablating the eight highest-scoring induction heads lowers the log-probability of a random sequence's second "
-         "copy more than ablating any of ten random sets of eight", "nats per token"),
-        ("sixteen_cost_more_than_random", "log_p", "random", "induction 16",
-         "Ablating the sixteen highest-scoring induction heads lowers the log-probability of a random sequence's "
-         "second copy more than ablating any of ten random sets of sixteen", "nats per token"),
-    ):  # fmt: skip
+    for id, measure, control, name, what in (
+        ("cutting_costs_more_than_random", "accuracy", "random", MAIN, "share of tokens"),
+        ("cutting_costs_more_than_the_same_layers", "accuracy", "same layers", MAIN, "share of tokens"),
+        ("cutting_costs_more_nats", "log_p", "random", MAIN, "nats per token"),
+        ("sixteen_cost_more_than_random", "log_p", "random", "induction 16", "nats per token"),
+    ):
         rows = table[(table.kind == f"beyond the worst {control}: {measure}") & (table.name == name)]  # of some seeds
-        yield Evidence(rows, SONG).claim(id, f"{words}.", rows.low, f"lower end of {what}", above=0)
-    whole = of(table, "accuracy", "whole")
-    yield Evidence(table, SONG).claim(
-        "copying_is_gone",
-        "With the eight highest-scoring induction heads ablated, the model predicts hardly any token of a repeated "
-        "random sequence's second copy correctly.",
-        of(table, "accuracy", MAIN, "high") / whole,
-        "upper end of the share of the accuracy that is left",
-        below=GONE,
-    )
+        yield told(Evidence(rows, SONG), id, rows.low, f"lower end of {what}", above=0)
+    left = of(table, "accuracy", MAIN, "high") / of(table, "accuracy", "whole")
+    what = "upper end of the share of the accuracy that is left"
+    yield told(Evidence(table, SONG), "copying_is_gone", left, what, below=GONE)
     yield from about_sparing(table)
 
 
 def about_sparing(table: DataFrame) -> Iterator[Claim]:
     """Claims about ablating other heads, and about the effect of ablation elsewhere."""
-    evidence, whole = Evidence(table, SONG), of(table, "accuracy", "whole")
-    random = drawn(table, "accuracy", "random 8").groupby(level=0).mean()
-    yield evidence.claim(
-        "random_heads_are_spared",
-        "With eight random heads ablated, most of the accuracy on a repeated random sequence's second copy is left on "
-        "average (paper: nine tenths of it).",
-        random / whole,
-        "share of the accuracy that is left",
-        at_least=SPARED,
-    )
-    yield evidence.claim(
-        "previous_token_heads_are_needed",
-        "Ablating the eight highest-scoring previous-token heads lowers the accuracy on the second copy more than "
-        "ablating any of ten random sets of eight.",
-        of(table, "beyond the worst random: accuracy", "previous", "low"),
-        "lower end of share of tokens",
-        above=0,
-    )
+    claim, whole = partial(told, Evidence(table, SONG)), of(table, "accuracy", "whole")
+    left = drawn(table, "accuracy", "random 8").groupby(level=0).mean() / whole
+    yield claim("random_heads_are_spared", left, "share of the accuracy that is left", at_least=SPARED)
+    low = of(table, "beyond the worst random: accuracy", "previous", "low")
+    yield claim("previous_token_heads_are_needed", low, "lower end of share of tokens", above=0)
     shares = (of(table, "lost log_p on plain text", MAIN) / of(table, "lost log_p", MAIN)).dropna()
-    yield Evidence(table[table.kind == "lost log_p on plain text"], SONG).claim(
-        "plain_text_is_spared",
-        "Ablating the eight highest-scoring induction heads raises the loss on plain text by at most a quarter of its "
-        f"rise on the second copy of a random sequence ({count(len(shares), 'seed')}).",
-        shares,
-        "nats lost on text as a share of those on copies",
-        at_most=PLAIN,
-    )
+    evidence = Evidence(table[table.kind == "lost log_p on plain text"], SONG)
+    id, what = "plain_text_is_spared", "nats lost on text as a share of those on copies"
+    yield evidence.claim(id, SENTENCES[id].format(seeds=count(len(shares), "seed")), shares, what, at_most=PLAIN)
 
 
 def about_bridges(table: DataFrame) -> Iterator[Claim]:
@@ -104,80 +121,33 @@ def about_bridges(table: DataFrame) -> Iterator[Claim]:
     low = of(table, "overlap", "induction on previous", "low", step=RANK)
     random = drawn(table, "overlap", "random", RANK)
     turned = drawn(table, "overlap", "turned", RANK)
-    yield Evidence(table, SONG).claim(
-        "subspaces_match",
-        "The subspaces that the eight best previous-token heads write overlap more with those that the eight best "
-        "induction heads read at keys than is so for random heads of the same layers, in each of twenty draws.",
-        low - highest(random),
-        "distance of the lower end from the best draw",
-        above=0,
-    )
-    yield Evidence(table, SONG).claim(
-        "more_than_turned_at_random",
-        "The subspaces that the eight best previous-token heads write overlap more with those that the eight best "
-        "induction heads read at keys than randomly rotated copies do, in each of twenty draws.",
-        low - highest(turned),
-        "distance of the lower end from the best draw",
-        above=0,
-    )
+    claim = partial(told, Evidence(table, SONG))
+    yield claim("subspaces_match", low - highest(random), BEST_DRAW, above=0)
+    yield claim("more_than_turned_at_random", low - highest(turned), BEST_DRAW, above=0)
 
 
 def about_pairs(table: DataFrame) -> Iterator[Claim]:
     """Claims about which pairs have a bridge."""
-    evidence = Evidence(table, SONG)
+    claim = partial(told, Evidence(table, SONG))
     low = of(table, "best overlap", "induction on previous", "low", step=RANK)
     others = drawn(table, "best overlap", "random earlier", RANK)
-    yield evidence.claim(
-        "the_best_match_more",
-        "On average over induction heads, the subspace that a head reads at keys overlaps more with the subspace "
-        "written by its best-matching previous-token head than with the subspace written by the best-matching of eight "
-        "random heads of the same layers. This is so for each of twenty draws of random heads.",
-        low - highest(others),
-        "distance of the lower end from the best draw",
-        above=0,
-    )
+    yield claim("the_best_match_more", low - highest(others), BEST_DRAW, above=0)
     best = table[table.kind == "best"].assign(own=table.run.map(previous_heads(table)))
-    yield evidence.claim(
-        "the_best_are_previous_token_heads",
-        "For at least half of the eight best induction heads, the earlier head whose written subspace overlaps most "
-        "with what they read at keys is one of the eight best previous-token heads.",
-        Series([str(other) in own for other, own in zip(best.other, best.own, strict=True)], dtype=float),
-        "induction heads with such a partner",
-        of="share of",
-        at_least=0.5,
-    )
+    among = [float(str(other) in own) for other, own in zip(best.other, best.own, strict=True)]
+    what = "induction heads with such a partner"
+    yield claim("the_best_are_previous_token_heads", among, what, of="share of", at_least=0.5)
     yield from about_ranks(table)
 
 
 def about_ranks(table: DataFrame) -> Iterator[Claim]:
     """Claims about which heads overlap more than others, and about how their weights match."""
-    evidence = Evidence(table, SONG)
-    yield evidence.claim(
-        "previous_token_heads_come_first",
-        "The subspace that a previous-token head writes overlaps more with what an induction head reads at keys than "
-        "those of most other earlier heads do, on average over pairs.",
-        of(table, "place", column="low"),
-        "lower end of the share of heads that overlap less",
-        above=0.5,
-    )
-    yield evidence.claim(
-        "overlap_ranks_with_induction",
-        "Heads that read at keys more of what previous-token heads write have higher induction scores (Spearman's rank "
-        "correlation over all heads after the first previous-token head's layer).",
-        of(table, "ranks", column="low"),
-        "lower end of the rank correlation",
-        above=0,
-    )
+    claim = partial(told, Evidence(table, SONG))
+    less, ranks = of(table, "place", column="low"), of(table, "ranks", column="low")
+    yield claim("previous_token_heads_come_first", less, "lower end of the share of heads that overlap less", above=0.5)
+    yield claim("overlap_ranks_with_induction", ranks, "lower end of the rank correlation", above=0)
     diagonal = of(table, "diagonal", "induction on previous", "low")
     chance = pandas.concat([drawn(table, "diagonal", name) for name in ("random", "shuffled")])
-    yield evidence.claim(
-        "weights_match",
-        "The diagonal score of W_QK W_OV is higher for pairs of an induction head and a previous-token head than for "
-        "random heads of the same layers, and than with W_OV shuffled (ten draws each).",
-        diagonal - highest(chance),
-        "distance of the lower end from the best draw",
-        above=0,
-    )
+    yield claim("weights_match", diagonal - highest(chance), BEST_DRAW, above=0)
 
 
 def previous_heads(table: DataFrame) -> dict[str, list[str]]:
@@ -198,33 +168,15 @@ def about_others(table: DataFrame) -> Iterator[Claim]:
     best = excess(of(language, "best overlap", "induction on previous", step=RANK), floor).mean()
     each = Series(of(toys, "overlap", "toy").to_numpy())
     theirs = excess(each, Series(of(toys, "overlap", "in theory").to_numpy()))
-    yield Evidence(pandas.concat([language, toys]), "beside the toy models").claim(
-        "closer_in_the_toy",
-        "The subspaces of the toy models' two heads overlap more, beyond chance, than the subspace of an induction "
-        "head of SmolLM2 overlaps with that of its best-matching previous-token head.",
-        theirs.median() - best,
-        "difference of the shares",
-        above=0,
-    )
-    yield Evidence(hand, "control (ours)").claim(
-        "by_hand",
-        "Control: in a model with hand-set weights only the copying head and the head that it reads from share a "
-        "subspace; without the copying head no answer is right, and without the other head of its layer all are.",
-        of(hand, "overlap", "induction on previous"),
-        "overlap",
-        above=0.99,
-        also=[
-            bound("overlap of random heads", highest(drawn(hand, "overlap", "random")), below=0.01),
-            bound("accuracy with the head cut", of(hand, "accuracy", "induction 1"), below=0.05),
-            bound("accuracy with another cut", drawn(hand, "accuracy", "same layers 1"), at_least=0.99),
-        ],
-    )
-    chance = drawn(idle, "overlap", "turned", RANK)
-    yield Evidence(idle, "control (ours)").claim(
-        "untrained",
-        "Control: at initial weights the subspaces of the heads with the highest induction and previous-token scores "
-        "overlap no more than randomly rotated subspaces.",
-        of(idle, "overlap", "induction on previous", step=RANK) - chance.mean(),
-        "difference of the overlaps",
-        below=0.02,
-    )
+    both = Evidence(pandas.concat([language, toys]), "beside the toy models")
+    yield told(both, "closer_in_the_toy", theirs.median() - best, "difference of the shares", above=0)
+    also = [
+        bound("overlap of random heads", highest(drawn(hand, "overlap", "random")), below=0.01),
+        bound("accuracy with the head cut", of(hand, "accuracy", "induction 1"), below=0.05),
+        bound("accuracy with another cut", drawn(hand, "accuracy", "same layers 1"), at_least=0.99),
+    ]
+    shared, control = of(hand, "overlap", "induction on previous"), "control (ours)"
+    yield told(Evidence(hand, control), "by_hand", shared, "overlap", above=0.99, also=also)
+    turned = drawn(idle, "overlap", "turned", RANK)
+    more = of(idle, "overlap", "induction on previous", step=RANK) - turned.mean()
+    yield told(Evidence(idle, control), "untrained", more, "difference of the overlaps", below=0.02)

@@ -82,5 +82,20 @@ TOY: list[Row] = [
     )
 ]
 
+
+def hidden(induction: float = 0.0, random: float = 0.9, capitals: float = 0.9, shuffled: float = 0.0) -> list[Row]:
+    """Right answers of 24 to hidden-rule prompts; shares are of what is above guessing, where the whole model has 1."""
+    rows = []
+    for kind, chance in {"copy": 1 / 3, "names": 1 / 2, "labels": 1 / 2, "pairs": 1 / 5}.items():
+        sets = [f"{name} {draw}" for name in ("random", "same layers") for draw in range(2)]
+        left = {"nothing": 1.0, "induction": induction, **dict.fromkeys(sets, random)}
+        shares = {("replaced", cut): share for cut, share in left.items()} | {("shuffled", "nothing"): shuffled}
+        shares |= {("familiar", cut): share for cut, share in left.items()} | {("familiar", "induction"): capitals}
+        for (form, cut), share in shares.items():
+            about = {"kind": kind, "form": form, "cut": cut, "chance": chance, "n": 24}
+            rows.append({**about, "right": round(24 * (chance + share * (1 - chance)))})
+    return rows
+
+
 #: What the scale `quick` takes in place of a measurement, by the work's label.
-REPORTS = {"bridges": {"rows": ROWS}, "toy-bridges": {"rows": TOY}}
+REPORTS = {"bridges": {"rows": ROWS}, "toy-bridges": {"rows": TOY}, "hidden-rules": {"rows": hidden()}}
