@@ -92,7 +92,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
     """`Evidence.claim` with its sentence, and with the number of prompts with replaced answers as n."""
     rows = evidence.rows[(evidence.rows.form == "replaced") & (evidence.rows.cut == "nothing")]
-    return evidence.claim(id, SENTENCES[id], *measured, n=rows.n.sum(), **how)
+    return evidence.claim(id, SENTENCES[id], *measured, n=int(rows.n.sum()), **how)
 
 
 def ends_around(found: DataFrame, form: str) -> list[float]:
