@@ -26,5 +26,5 @@ def figure(table: DataFrame) -> Figure:
         ax.axhline(of(found, "replaced", column="chance")[kind], color=GREY, lw=0.8, ls="--")
         ax.set_xticks(range(len(CUTS)), list(CUTS.values()), fontsize=8)
         ax.set(xlabel="heads cut", ylabel="right answers", ylim=(0, 1.02), title=f"{kind} (dashed: guessing)")
-    ax.legend(fontsize=7, loc="lower left")
+    ax.legend(fontsize=7, loc="center right")
     return shown
