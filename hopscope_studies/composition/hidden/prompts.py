@@ -9,12 +9,12 @@ Four kinds of prompts (arXiv:2408.09503 asks language models for such; words and
 - `pairs`: five countries with their capitals, and one of these countries again. Symbols replace the capitals.
 
     >>> print(prompt("pairs", "replaced", 0, 0).text)
-    - Sweden: ^
-    - Peru: +
-    - Spain: ×
+    - Austria: ^
+    - Iran: %
+    - Russia: &
     - Iraq: @
-    - Canada: ?
-    - Canada:
+    - Japan: =
+    - Russia:
 
 The model chooses among a few answers. If the examples are *shuffled* they say nothing about the right one, so that its
 share is exactly `CHANCE`.
