@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -259,6 +259,19 @@ class Evidence:
             threshold=words_of(bounds, provided, self.source) + words_of_number(values, statistic, what, limit),
             verdict=settled(bounds, provided),
         )
+
+
+def telling(sentences: Mapping[str, str]) -> Callable[..., Claim]:
+    """`Evidence.claim` for a study whose sentences are in a table.
+
+    Args:
+        sentences: what is claimed, by id.
+
+    Returns:
+        A function of the evidence, the id, and the further arguments of `Evidence.claim`. It raises KeyError for an id
+        without a sentence.
+    """
+    return lambda evidence, id, *measured, **how: evidence.claim(id, sentences[id], *measured, **how)
 
 
 def judge(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Claim, Evidence, bound, telling
 from hopscope.experiments.reports import of
 
 FOUND = 0.9  # of the known directions (ours)
@@ -72,11 +71,7 @@ SENTENCES = {
     "prefix's gain in log-probability that is lost without long-prefix induction heads rises more than the share "
     "lost without short-prefix ones.",
 }
-
-
-def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
-    """`Evidence.claim` with its sentence."""
-    return evidence.claim(id, SENTENCES[id], *measured, **how)
+told = telling(SENTENCES)
 
 
 def sae(table: DataFrame, name: str) -> Series:

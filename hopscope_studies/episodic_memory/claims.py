@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound
+from hopscope.experiments.judging import Claim, Evidence, Limit, between, bound, telling
 from hopscope_studies.episodic_memory.fit import NEAR
 
 CMR, EMERGENCE = "Ji-An et al.", "Mistry et al."
@@ -43,11 +42,7 @@ SENTENCES = {
     "order (contiguity) is left.",
     "untrained_is_flat": "Control: before training, models recall a list's tokens equally often at all lags.",
 }
-
-
-def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
-    """`Evidence.claim` with its sentence."""
-    return evidence.claim(id, SENTENCES[id], *measured, **how)
+told = telling(SENTENCES)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy
 from pandas import DataFrame
 
 from hopscope.experiments.capacity import ENOUGH
-from hopscope.experiments.judging import Claim, Evidence, around, between, bound, factor
+from hopscope.experiments.judging import Claim, Evidence, around, between, bound, factor, telling
 from hopscope.experiments.values import power_law
 
 LEMMA, CAPACITY = "Bietti et al. (2023), lemma 1", "Nichani et al. (2024), 4"
@@ -41,6 +40,7 @@ SENTENCES = {
     "one_step_withstands_overlap": "Even if embeddings are far from orthogonal (mean inner product 0.4), a matrix "
     "recalls the pairs after one gradient step, because the step subtracts the mean output.",
 }
+told = telling(SENTENCES)
 
 
 def searches(table: DataFrame, memory: str, n_classes: int = 0) -> DataFrame:
@@ -66,11 +66,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from recall_claims(table)
     yield from capacity_claims(table)
     yield from overlap_claims(table)
-
-
-def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
-    """One of `SENTENCES` as a claim."""
-    return evidence.claim(id, SENTENCES[id], *measured, **how)
 
 
 def lemma_claims(table: DataFrame) -> Iterator[Claim]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.judging import Claim, Evidence, around, bound, telling
 from hopscope.experiments.reports import of
 
 ENOUGH = 12  # facts that a sentence must elicit (ours)
@@ -63,6 +63,7 @@ SENTENCES = {
     "untrained": "Control: at initial weights no MLP adds the answer, and the last layer lowers as many answers as "
     "it raises.",
 }
+told = telling(SENTENCES)
 
 
 def beside(table: DataFrame, kind: str, start: str = "") -> Series:
@@ -81,11 +82,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     for claim in chain(*(about(language) for about in parts), about_toys(language)):
         yield replace(claim, n=1, seeds=claim.seeds[:1])  # all seeds ask the same prompts of the same weights
     yield from about_controls(table)
-
-
-def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
-    """One of `SENTENCES` as a claim."""
-    return evidence.claim(id, SENTENCES[id], *measured, **how)
 
 
 def about_knowledge(table: DataFrame) -> Iterator[Claim]:

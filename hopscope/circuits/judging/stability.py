@@ -63,8 +63,7 @@ def knows(one: Circuit, other: Circuit) -> bool:
 
 def too_high(circuit: Circuit) -> set[str]:
     """The tests whose loss may be above the threshold; only `model` if the full model's own loss may be."""
-    losses = circuit.losses.items()
-    found = {name for name, loss in losses if name != "null" and loss.high >= circuit.threshold}
+    found = {name for name, loss in circuit.losses.items() if name != "null" and loss.high >= circuit.threshold}
     return {"model"} & found or found
 
 

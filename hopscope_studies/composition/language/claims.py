@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
 
 from hopscope.core.wording import count
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Claim, Evidence, bound, telling
 from hopscope.experiments.reports import of
 
 SONG = "4 (language models)"
@@ -61,11 +60,7 @@ SENTENCES = {
     "untrained": "Control: at initial weights the subspaces of the heads with the highest induction and "
     "previous-token scores overlap no more than randomly rotated subspaces.",
 }
-
-
-def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
-    """`Evidence.claim` with its sentence."""
-    return evidence.claim(id, SENTENCES[id], *measured, **how)
+told = telling(SENTENCES)
 
 
 def drawn(table: DataFrame, kind: str, name: str, rank: int | None = None) -> Series:

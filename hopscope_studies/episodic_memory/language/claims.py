@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, between, bound
+from hopscope.experiments.judging import Claim, Evidence, between, bound, telling
 from hopscope.experiments.reports import of
 from hopscope_studies.episodic_memory.claims import CMR, CONTIGUOUS, COPIES, EMERGENCE, RANDOM
 from hopscope_studies.episodic_memory.fit import NEAR
@@ -70,11 +69,7 @@ SENTENCES = {
     "criterion) than at initial weights (the 95 % intervals do not overlap).",
     "untrained_is_flat": "Control: at initial weights the model recalls a list's tokens equally often at all lags.",
 }
-
-
-def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
-    """`Evidence.claim` with its sentence."""
-    return evidence.claim(id, SENTENCES[id], *measured, **how)
+told = telling(SENTENCES)
 
 
 def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:
