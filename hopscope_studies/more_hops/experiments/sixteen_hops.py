@@ -30,21 +30,22 @@ TRAINED = {"quick": 2, "cpu": 6, "paper": 16}  # D, and as many stages
 STAGE = {"quick": 4, "cpu": 80, "paper": 375}  # steps
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 SEQUENCES = {"quick": 8, "cpu": 128, "paper": 256}
-#: What each variant changes in its recipe of `more_hops --scale long`.
-RATES = {"looped": 0.01, "looped, kv_shift": 0.005}
+#: Number of heads and first learning rate of each variant of `more_hops --scale long`.
+CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005)}
 
 
 def runs(scale: str) -> Iterator[Config]:
     """One looped layer with the prior, and with KV shift and no prior, seed by seed."""
-    yield from (config(name, seed, scale) for seed in range(SEEDS[scale]) for name in RATES)
+    yield from (config(name, seed, scale) for seed in range(SEEDS[scale]) for name in CHOSEN)
 
 
 def config(name: str, seed: int, scale: str) -> Config:
-    """A variant's run: that of `more_hops --scale long`, with its own number of hops, steps and learning rate."""
+    """A variant's run: that of `more_hops --scale long`, with its own numbers of hops, steps and heads, and rate."""
     made = more_hops.config(more_hops.variants("long")[name], seed, "long")
     hops, steps = TRAINED[scale], TRAINED[scale] * STAGE[scale]
-    model = made.model.but(n_layers=hops + 1, loops=hops + 1, d_model=16 if scale == "quick" else 128)
-    training = {"lr": RATES[name], "steps": steps, "decay_steps": steps, "checkpoints": str(steps)}
+    heads, rate = CHOSEN[name]
+    model = made.model.but(n_layers=hops + 1, loops=hops + 1, n_heads=heads, d_model=16 if scale == "quick" else 128)
+    training = {"lr": rate, "steps": steps, "decay_steps": steps, "checkpoints": str(STAGE[scale])}
     return Config(made.task.but(n_hops=hops), model, made.training.but(**training))
 
 
@@ -59,7 +60,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     """One run before and after training: each number of hops, and some more, with enough loops and with one too few."""
-    trained, named = TRAINED[scale], namer({name: name for name in RATES}, config, scale)
+    trained, named = TRAINED[scale], namer({name: name for name in CHOSEN}, config, scale)
     for step in (0, run.config.training.steps):
         about = {"variant": named(run.config), "D": trained, "step": step}
         for hops in (*(hops for hops in course.HOPS if hops <= trained), trained + 1, 2 * trained):
@@ -93,7 +94,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def figure(table: DataFrame) -> Figure:
     """Accuracy by hops asked, a panel per variant: each seed, the mean, and the control of one loop too few."""
     shown, table = picture(10.5, 3.9), table[table.step > 0]
-    for ax, name in zip(shown.subplots(1, len(RATES), sharey=True), RATES, strict=True):
+    for ax, name in zip(shown.subplots(1, len(CHOSEN), sharey=True), CHOSEN, strict=True):
         rows = table[(table.variant == name) & (table.hops <= table.D + 1)]
         for index, label in enumerate(("one loop more than hops", "control: as many loops as hops")):
             some = rows[rows.loops == rows.hops + 1 - index]
