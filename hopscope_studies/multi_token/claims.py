@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant, telling
 
 NO_MATTER = 1.25  # times within this factor count as equal (ours)
 NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as learnt at the end (ours)
+#: Two outputs (problem, outputs asked, output learnt), of which the first is claimed to be learnt sooner, and where.
+PAIRS = {
+    "two_tokens_are_sooner": ("tokens both t+1", "tokens near t+1", "section 4"),
+    "four_tokens_are_sooner": ("tokens four t+1", "tokens near t+1", "section 4"),
+    "two_ahead_is_worth_more_than_itself": ("tokens both t+1", "tokens same t+1", "ours"),
+    "the_token_before_is_worth_more_than_itself": ("tokens before t+1", "tokens same t+1", "ours"),
+    "near_helps_far_in_tokens": ("tokens both t+2", "tokens far t+2", "ours"),
+    "near_helps_far_in_hops": ("hops both x2", "hops far x2", "section 7 of Musat (ICLR 2025)"),
+    "far_helps_near_in_hops": ("hops both x1", "hops near x1", "ours"),
+}
+told = telling(tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text()))
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -37,40 +50,23 @@ def that_learnt(table: DataFrame, asked: str, *names: str) -> set[str]:
 def first_claims(table: DataFrame) -> Iterator[Claim]:
     """Claims that training with one head is plain training, and that an induction head learns names."""
     identity = table[table.kind == "identity"]
-    yield Evidence(identity, "section 2 (n = 1)", source="exact").claim(
-        "one_head_is_plain_training",
-        "A multi-token model with a single output head trains exactly as the plain model does: all weights are equal.",
-        identity.value,
-        "difference of any weight",
-        equals=0,
-    )
+    plain = Evidence(identity, "section 2 (n = 1)", source="exact")
+    yield told(plain, "one_head_is_plain_training", identity.value, "difference of any weight", equals=0)
     near = of(table, "end", "tokens", "near", "t+1")
-    yield Evidence(near, "section 4").claim(
-        "names_are_learnt",
-        "Trained to predict the next token alone, every model learns to finish a name that occurred before.",
-        near.value,
-        "accuracy at names",
-        at_least=NAMED,
-    )
+    yield told(Evidence(near, "section 4"), "names_are_learnt", near.value, "accuracy at names", at_least=NAMED)
     attention = of(table, "attention", "tokens", "near", "best")
     last = attention[attention.step == attention.groupby("run").step.transform("max")]
     last = last[last.run.isin(that_learnt(table, "near", "t+1"))]
-    yield Evidence(last, "section 4", among=near).claim(
-        "an_induction_head_does_it",
-        "If a model learns to finish names, it does so by an induction head, which attends from a name's first token "
-        "to the second tokens of earlier mentions.",
-        last.value,
-        "attention of the best head at the end",
-        at_least=0.5,
-    )
+    does = Evidence(last, "section 4", among=near)
+    yield told(does, "an_induction_head_does_it", last.value, "attention of the best head at the end", at_least=0.5)
 
 
 # Times -----------------------------------------------------------------------------------------------------------
 
 
-def times(table: DataFrame, problem: str, asked: str, name: str) -> dict[int, float]:
-    """The step at which an output was learnt, by seed; ∞ if it was not learnt in training."""
-    found = of(table, "learnt", problem, asked, name).set_index("seed").value.fillna(math.inf)
+def times(table: DataFrame, output: str) -> dict[int, float]:
+    """The step at which an output (as in `PAIRS`) was learnt, by seed; ∞ if it was not learnt in training."""
+    found = of(table, "learnt", *output.split()).set_index("seed").value.fillna(math.inf)
     return {int(str(seed)): float(step) for seed, step in found.items()}
 
 
@@ -87,116 +83,37 @@ def signs(values: list[float]) -> tuple[float, float]:
     return tail[0], tail[1]
 
 
-def sooner(
-    table: DataFrame,
-    id: str,
-    sentence: str,
-    one: tuple[str, str, str],
-    other: tuple[str, str, str],
-    section: str,
-) -> Claim:
-    """The claim that one output is learnt sooner than another, by the median ratio and a sign test over seeds.
-
-    Each is given as problem, outputs asked, and output learnt.
-    """
-    first, second = times(table, *one), times(table, *other)
-    found = ratios(first, second)
-    rows = of(table, "learnt", *one)
-    return Evidence(rows, section, among=table).claim(
-        id,
-        f"{sentence}.",
-        found,
-        "ratio of times",
-        n=len(found),
-        below=1,
-        of="median",
-        also=[significant("fewer than half of the ratios above 1,", *signs(found))],
-    )
-
-
-NEAR, FAR = ("tokens", "near", "t+1"), ("tokens", "far", "t+2")
+def sooner(table: DataFrame, id: str) -> Claim:
+    """The claim that one output of a pair is learnt sooner, by the median ratio and a sign test over seeds."""
+    one, other, section = PAIRS[id]
+    found = ratios(times(table, one), times(table, other))
+    fewer = significant("fewer than half of the ratios above 1,", *signs(found))
+    evidence = Evidence(of(table, "learnt", *one.split()), section, among=table)
+    return told(evidence, id, found, "ratio of times", n=len(found), below=1, of="median", also=[fewer])
 
 
 def sooner_claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about two and four tokens ahead against one."""
-    for asked, words in (("both", "two"), ("four", "four")):
-        yield sooner(
-            table,
-            f"{words}_tokens_are_sooner",
-            f"Trained to predict the next {words} tokens, a model learns to finish names sooner than if it is trained "
-            "to predict one (paper: at small sizes an induction head forms only, or far better, with two)",
-            ("tokens", asked, "t+1"),
-            NEAR,
-            section="section 4",
-        )
+    yield from (sooner(table, id) for id in ("two_tokens_are_sooner", "four_tokens_are_sooner"))
 
 
 def head_claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about a second head that repeats a token, or looks ahead, or asks for a part of the circuit."""
-    yield sooner(
-        table,
-        "two_ahead_is_worth_more_than_itself",
-        "With a second output head that predicts the token two ahead, a model learns to finish names sooner than with "
-        "one that repeats the current token",
-        ("tokens", "both", "t+1"),
-        ("tokens", "same", "t+1"),
-        section="ours",
-    )
-    yield sooner(
-        table,
-        "the_token_before_is_worth_more_than_itself",
-        "With a second output head that names the previous token, a model learns to finish names sooner than with one "
-        "that repeats the current token",
-        ("tokens", "before", "t+1"),
-        ("tokens", "same", "t+1"),
-        section="ours",
-    )
+    yield sooner(table, "two_ahead_is_worth_more_than_itself")
+    yield sooner(table, "the_token_before_is_worth_more_than_itself")
     before = of(table, "end", "tokens", "before", "t+1")
-    yield Evidence(before, "ours", among=table).claim(
-        "with_the_token_before_all_learn",
-        "Trained to name both the next token and the previous one, every model learns to finish names.",
-        before.value,
-        "accuracy at names",
-        at_least=NAMED,
-    )
-    same, near = times(table, "tokens", "same", "t+1"), times(table, *NEAR)
-    found = ratios(same, near)
-    yield Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table).claim(
-        "a_second_head_alone_does_nothing",
-        "With a second output head that repeats the current token, a model learns names as soon as without it.",
-        found,
-        "ratio of times",
-        within=factor(1, NO_MATTER),
-        of="median",
-    )
+    every = Evidence(before, "ours", among=table)
+    yield told(every, "with_the_token_before_all_learn", before.value, "accuracy at names", at_least=NAMED)
+    found = ratios(times(table, "tokens same t+1"), times(table, "tokens near t+1"))
+    same = Evidence(of(table, "learnt", "tokens", "same", "t+1"), "control", among=table)
+    equal = factor(1, NO_MATTER)
+    yield told(same, "a_second_head_alone_does_nothing", found, "ratio of times", within=equal, of="median")
 
 
 def joint_claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about near and far answers asked together, in texts and in chains."""
-    yield sooner(
-        table,
-        "near_helps_far_in_tokens",
-        "A model learns to predict the token two ahead sooner if it is also trained to predict the next one",
-        ("tokens", "both", "t+2"),
-        FAR,
-        section="ours",
-    )
-    yield sooner(
-        table,
-        "near_helps_far_in_hops",
-        "On chains of facts, the second hop is learnt sooner if the first hop is asked, too (the implicit curriculum)",
-        ("hops", "both", "x2"),
-        ("hops", "far", "x2"),
-        section="section 7 of Musat (ICLR 2025)",
-    )
-    yield sooner(
-        table,
-        "far_helps_near_in_hops",
-        "On chains of facts, the first hop is learnt sooner if the second hop is asked, too",
-        ("hops", "both", "x1"),
-        ("hops", "near", "x1"),
-        section="ours",
-    )
+    for id in ("near_helps_far_in_tokens", "near_helps_far_in_hops", "far_helps_near_in_hops"):
+        yield sooner(table, id)
 
 
 def trunk_claim(table: DataFrame) -> Claim:
@@ -206,10 +123,9 @@ def trunk_claim(table: DataFrame) -> Claim:
     near, far = (of(some, "without", "tokens", "both", name) for name in names)
     ends = [of(some, "end", "tokens", "both", name).set_index("run").value for name in names]
     left = [rows.set_index("run").value / end for rows, end in zip((near, far), ends, strict=True)]
-    return Evidence(near, "ours", among=table).claim(
+    return told(
+        Evidence(near, "ours", among=table),
         "both_need_the_trunk",
-        "If a model learns to predict both the next token and the one after it, both output heads need their shared "
-        "trunk: if its attention is made uniform, both lose more than half of their accuracy.",
         left[0],
         "share of accuracy left, of the next token",
         below=0.5,
@@ -219,19 +135,7 @@ def trunk_claim(table: DataFrame) -> Claim:
 
 def controls(table: DataFrame) -> Iterator[Claim]:
     """Control claims: hand-set weights, and untrained models."""
-    hand = of(table, "end", "tokens", "by hand", "t+1")
-    yield Evidence(hand, "control", among=table).claim(
-        "by_hand",
-        "Control: an induction head with hand-set weights finishes names.",
-        hand.value,
-        "accuracy at names",
-        at_least=0.99,
-    )
-    start = of(table, "start", "tokens", "near", "t+1")
-    yield Evidence(start, "control").claim(
-        "untrained_knows_nothing",
-        "Control: before training, models finish names only as often as by chance.",
-        start.value,
-        "accuracy at step 0",
-        below=0.1,
-    )
+    hand, start = of(table, "end", "tokens", "by hand", "t+1"), of(table, "start", "tokens", "near", "t+1")
+    made = Evidence(hand, "control", among=table)
+    yield told(made, "by_hand", hand.value, "accuracy at names", at_least=0.99)
+    yield told(Evidence(start, "control"), "untrained_knows_nothing", start.value, "accuracy at step 0", below=0.1)
