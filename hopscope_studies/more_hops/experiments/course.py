@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
 from hopscope.drawing.curves import run_lines
-from hopscope.drawing.style import GREY, colour, picture, styled
+from hopscope.drawing.style import GREY, picture, styled
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.long_table import namer
 from hopscope.experiments.tables import rows_of
@@ -138,11 +140,12 @@ def figure(table: DataFrame) -> Figure:
     """Accuracy over training by hops asked, a panel per variant: means over seeds, and each seed as a thin line."""
     shown = picture(10.5, 3.9)
     table = table[table.step > 0]
+    tints = colormaps["viridis_r"].resampled(table.hops.nunique() + 1)  # the palest is left out
     for ax, name in zip(shown.subplots(1, len(VARIANTS), sharey=True), VARIANTS, strict=True):
-        for index, (hops, rows) in enumerate(table[table.variant == name].groupby("hops")):
-            run_lines(ax, rows, "accuracy", color=colour(index), label=f"{hops}", middle="mean")
+        for index, (hops, rows) in enumerate(table[table.variant == name].groupby("hops"), 1):
+            run_lines(ax, rows, "accuracy", color=to_hex(tints(index)), label=f"{hops}", middle="mean")
         ax.axvline(KEPT * table.steps.max(), color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(title=name, xlabel="step (dots: the learning rate falls from here)", ylim=(-0.02, 1.04))
     shown.axes[0].set_ylabel("accuracy")
-    shown.axes[0].legend(title="hops", fontsize=7, loc="upper left")
+    shown.legend(*shown.axes[0].get_legend_handles_labels(), title="hops", fontsize=7, loc="outside right center")
     return shown

@@ -163,7 +163,7 @@ def own(part: DataFrame) -> DataFrame:
 
 
 def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, lines: bool = False) -> None:
-    """Draw points with their intervals, or nothing where n is 0; a label says n where answers are few."""
+    """Draw points with their intervals, or nothing where n is 0; without lines a label says n where answers are few."""
     known = rows.n.to_numpy() > 0
     if not known.any():
         return
@@ -173,7 +173,7 @@ def draw(ax: Axes, places: list[float], rows: DataFrame, tint: str, label: str, 
     style = "-o" if lines else "o"
     ax.errorbar(places, rows.accuracy, yerr=off, fmt=style, ms=4, lw=1.2, color=tint, capsize=2, label=label)
     for place, n, accuracy in zip(places, rows.n, rows.accuracy, strict=True):
-        if n < FEW:
+        if n < FEW and not lines:
             ax.annotate(f"n = {n}", (place, accuracy), (4, -12), textcoords="offset points", fontsize=7, color=tint)
 
 

@@ -89,6 +89,8 @@ def figure(table: DataFrame) -> Figure:
         by_hops(ax, of_direct, of_direct[of_direct.formulation == formulation], formulation.replace("_", " "))
     thought = table.assign(line=table.model + ", " + table.formulation)[table.layout == "chat"]
     by_hops(apart, thought, thought, "after a chain of thought")
+    apart.set_visible(len(thought) > 0)
+    panels[2].tick_params(labelbottom=len(thought) == 0)
     if len(thought):
         apart.legend(fontsize=8)
     panels[0].set(ylim=(-0.02, 1.02), xlim=(0.5, 8.7), xticks=range(1, 9))
@@ -103,7 +105,8 @@ def by_hops(ax: Axes, every: DataFrame, rows: DataFrame, title: str) -> None:
         draw(ax, [hops + 0.08 * index for hops in part.hops], part, colour(index), line, lines=True)
     for chance in rows.chance.unique():
         ax.axhline(chance, color=GREY, lw=1.0, ls="--", zorder=0)
-    ax.set(title=title, xlabel="D, hops", ylabel="accuracy")
+    asked = ", ".join(f"{n:.0f}" for n in sorted(rows.n.unique())) or "none"
+    ax.set(title=f"{title} (n = {asked})", xlabel="D, hops", ylabel="accuracy")
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
