@@ -1,7 +1,7 @@
 """Sixteen hops in one looped layer, by the recipe of `more_hops --scale long` with a rate that always falls. (ours)
 
 The learning rate of `more_hops --scale long` is constant for three quarters of training, and `course` finds that hardly
-a hop is learnt in most of this time. Here the rate falls from the first step to the last. Scale `paper` trains the
+a hop is learnt in most of this time. Here the rate falls from the first step to the last. Scale `long` trains the
 sixteen hops, with more steps; `cpu` trains six.
 """
 
@@ -23,13 +23,13 @@ from hopscope.runs.run import Run
 from hopscope_studies.more_hops.experiments import course, more_hops
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 220, "paper": 5400}
+SECONDS = {"quick": 8, "cpu": 240, "long": 6600, "paper": 12_000}
 CELL_SECONDS = 1800
 
-TRAINED = {"quick": 2, "cpu": 6, "paper": 16}  # D, and as many stages
-STAGE = {"quick": 4, "cpu": 80, "paper": 375}  # steps
-SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
-SEQUENCES = {"quick": 8, "cpu": 128, "paper": 256}
+TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 16}  # D, and as many stages
+STAGE = {"quick": 4, "cpu": 80, "long": 375, "paper": 375}  # steps
+SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
+SEQUENCES = {"quick": 8, "cpu": 128, "long": 256, "paper": 1024}
 #: Number of heads and first learning rate of each variant of `more_hops --scale long`.
 CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005)}
 
@@ -105,5 +105,5 @@ def figure(table: DataFrame) -> Figure:
         ax.axvline(table.D.max() + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(title=name, xlabel="hops asked (dots: trained to the left)", ylim=(-0.02, 1.04))
     shown.axes[0].set_ylabel("accuracy")
-    shown.axes[0].legend(fontsize=7, loc="lower left")
+    shown.legend(*shown.axes[0].get_legend_handles_labels(), fontsize=8, ncols=2, loc="outside lower center")
     return shown

@@ -27,13 +27,13 @@ def table(**changes: object) -> DataFrame:
 def test_the_rate_falls_from_the_first_step():
     """Nothing else changes but the stages' length, and with KV shift the heads and the rate."""
     for name in CHOSEN:
-        ours, theirs = config(name, 3, "paper"), more_hops.config(more_hops.variants("long")[name], 3, "long")
+        ours, theirs = config(name, 3, "long"), more_hops.config(more_hops.variants("long")[name], 3, "long")
         assert ours.training.decay_steps == ours.training.steps == 6000
         assert ours.task == theirs.task
         other = {"steps": 4000, "decay_steps": 1000, "checkpoints": "250", "lr": theirs.training.lr}
         assert ours.training.but(**other) == theirs.training
         assert ours.model.but(n_heads=2) == theirs.model
-    assert config("looped", 3, "paper").training.lr == 0.01 and config("looped", 3, "paper").model.n_heads == 2
+    assert config("looped", 3, "long").training.lr == 0.01 and config("looped", 3, "long").model.n_heads == 2
 
 
 def test_a_run_is_asked_with_enough_loops_and_with_one_too_few():
