@@ -22,7 +22,7 @@ RULES: dict[str, dict[str, Any]] = {
 #: Those that only scale `paper` trains.
 MORE = {name: {"attention": name} for name in ("linear", "delta_rule", "state_space")}
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
-#: What differs from the preset: at `cpu` half of its layers and of its width, and 800 steps in place of 2,000.
+#: What differs from the preset: at `cpu` half of its layers and of its width, and 500 steps in place of 2,000.
 MODELS: dict[str, dict[str, int]] = {
     "quick": {"n_layers": 2, "d_model": 16},
     "cpu": {"n_layers": 2, "d_model": 64},
@@ -30,7 +30,7 @@ MODELS: dict[str, dict[str, int]] = {
 }
 TRAININGS: dict[str, dict[str, Any]] = {
     "quick": {"steps": 4, "warmup": 1, "log_every": 1, "val_size": 4, "checkpoints": "2"},
-    "cpu": {"steps": 800, "lr": 3e-3, "checkpoints": "200"},
+    "cpu": {"steps": 500, "lr": 3e-3, "log_every": 50, "checkpoints": "100"},
     "paper": {"checkpoints": "250"},
 }
 
