@@ -10,13 +10,13 @@ from hopscope.configuration.presets import recipe
 from hopscope_studies.architectures.candidates import weightless
 
 PRESET = "shakespeare"
-#: Rules by name, and what each changes. SwitchHead's narrower heads make up for its experts: 10 matrices of width
-#: 3/16 d in 2 heads have as many weights as 4 matrices of width d/4 in 4 heads, less those of the gates.
+#: Rules by name, and what each changes. SwitchHead's heads are 3/16 d wide: with the 10 matrices of a head with four
+#: experts, two of them have almost as many weights as four dense heads, of 4 matrices, which are d/4 wide.
 RULES: dict[str, dict[str, Any]] = {
     "softmax": {},
     "softmax, 2 heads": {"n_heads": 2},
     "kv_shift": {"attention": "kv_shift"},
-    "switch_head": {"attention": "switch_head", "n_heads": 2, "d_head": 3 / 16},
+    "switch_head": {"attention": "switch_head", "n_heads": 2},
     "h_minus_one": {"attention": "h_minus_one"},
 }
 #: Those that only scale `paper` trains.
@@ -45,10 +45,8 @@ def cell(name: str, seed: int, scale: str) -> Config:
     """One run; its MLPs are as wide as its parameters allow, which are those of plain attention."""
     base = recipe(PRESET).config(**TRAININGS[scale], measures="", seed=seed)
     plain = base.model.but(**MODELS[scale])
-    changes = dict((RULES | MORE)[name])
-    if "d_head" in changes:
-        changes["d_head"] = int(changes["d_head"] * plain.d_model)
-    shape = plain.but(**changes)
+    d_head = 3 * plain.d_model // 16 if name == "switch_head" else None
+    shape = plain.but(**(RULES | MORE)[name], d_head=d_head)
     excess = weightless(shape, base.task).n_parameters - weightless(plain, base.task).n_parameters
     narrower = round(excess / (plain.n_layers * (2 * plain.d_model + 1)))
     return Config(base.task, shape.but(d_mlp=4 * plain.d_model - narrower), base.training)

@@ -78,12 +78,14 @@ def cell(part: str, attention: str, n_layers: int, seed: int, scale: str = "cpu"
         "letters": lambda: HopK(**LETTERS[scale]),
         "chains": lambda: Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0),
     }
-    changes: dict[str, Any] = {"n-gram": {"mlp": True}, "letters": {"n_heads": 2}, "chains": {"n_heads": 2}}.get(
-        part, {}
+    shape = Architecture(
+        n_layers=n_layers,
+        n_heads=2 if part in ("letters", "chains") else 1,
+        d_model=WIDTHS[scale],
+        attention=ATTENTION[attention],
+        mlp=part == "n-gram",
+        positions="rotary" if part != "chains" else PRIOR if attention == "plain" else None,
+        init="early_layers",
     )
-    if part == "chains":
-        changes |= {"positions": PRIOR if attention == "plain" else None}
-    base: dict[str, Any] = {"n_layers": n_layers, "mlp": False, "positions": "rotary", "init": "early_layers"}
-    shape = Architecture(**base | changes, d_model=WIDTHS[scale], attention=ATTENTION[attention])
     late = LATE.get((attention, n_layers)) if (part, scale) == ("induction", "cpu") else None
     return Config(tasks[part](), shape, training(part, seed, scale, **({"steps": late} if late else {})))

@@ -14,6 +14,12 @@ LEARNT = 0.5  # share of a guess's loss below which a hop counts as learnt (as t
 GAIN = 0.02  # nats of the same loss that do not count (ours)
 #: The tasks of hops, by part.
 TASKS = {"letters": "k-hop induction", "chains": "the retrieval problem (plain attention has a previous-token prior)"}
+#: What is claimed of each, by the end of its id.
+OF_HOPS = {
+    "reach_the_least_depth": "models of KV shifting attention learn every hop that theory allows them: one hop with "
+    "one layer, and three hops with two.",
+    "go_no_further": "no model, with the shift or without, learns a hop that in theory needs more layers.",
+}
 #: What is claimed, by id.
 SENTENCES = {
     "one_layer_is_an_induction_head": "A one-layer model of KV shifting attention solves induction.",
@@ -31,16 +37,7 @@ SENTENCES = {
     "shifting attention ends with no lower loss than plain attention.",
     "least_depths_are_exact": "The formula for the fewest layers that KV shifting attention needs agrees with two "
     "exact computations: one without a causal mask, and one over all schedules of one head per layer.",
-    **{
-        f"{part}_reach_the_least_depth": f"On {task}, models of KV shifting attention learn every hop that theory "
-        "allows them: one hop with one layer, and three hops with two."
-        for part, task in TASKS.items()
-    },
-    **{
-        f"{part}_go_no_further": f"On {task}, no model, with the shift or without, learns a hop that in theory needs "
-        "more layers."
-        for part, task in TASKS.items()
-    },
+    **{f"{part}_{id}": f"On {task}, {words}" for id, words in OF_HOPS.items() for part, task in TASKS.items()},
     "untrained_knows_nothing": "Control: before training, models for induction are right no more often than any "
     "constant answer.",
 }
