@@ -86,7 +86,7 @@ def reaching_claims(main: DataFrame, rules: DataFrame, table: DataFrame) -> Iter
     claim = partial(told, Evidence(rules, SECTION, among=table), "every_rule_reaches_its_minimum")
     what = "number of hops within reach that the best seed did not learn"
     yield claim(best.reach - best.learnt, what, equals=0, number="highest", provided=all_hops(rules))
-    shifted = shifted[max(HOPS) == shifted.D]
+    shifted = shifted[shifted.D.eq(max(HOPS))]
     enough = bound("number of seeds", len(shifted), at_least=SEEDS["cpu"])
     claim = partial(told, Evidence(shifted, SECTION, among=table), "kv_shift_goes_further")
     yield claim(shifted.learnt, "number of hops learnt", above=3, provided=enough)

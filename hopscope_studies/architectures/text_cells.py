@@ -7,6 +7,7 @@ from typing import Any
 
 from hopscope.configuration.config import Config
 from hopscope.configuration.presets import recipe
+from hopscope.models.transformer import Architecture
 from hopscope_studies.architectures.candidates import weightless
 
 PRESET = "shakespeare"
@@ -44,7 +45,7 @@ def cells(scale: str) -> Iterator[tuple[str, Config]]:
 def cell(name: str, seed: int, scale: str) -> Config:
     """One run; its MLPs are as wide as its parameters allow, which are those of plain attention."""
     base = recipe(PRESET).config(**TRAININGS[scale], measures="", seed=seed)
-    plain = base.model.but(**MODELS[scale])
+    plain = Architecture.from_dict(recipe(PRESET).model).but(**MODELS[scale])
     d_head = 3 * plain.d_model // 16 if name == "switch_head" else None
     shape = plain.but(**(RULES | MORE)[name], d_head=d_head)
     excess = weightless(shape, base.task).n_parameters - weightless(plain, base.task).n_parameters

@@ -28,8 +28,7 @@ from hopscope_studies.architectures.text_claims import claims as claims, interva
 from hopscope_studies.architectures.text_scores import copying
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 360, "paper": 6000}
-PARTIAL = True
+SECONDS = {"quick": 8, "cpu": 300, "paper": 6000}
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -54,7 +53,7 @@ def measured(run: Run, name: str) -> Iterator[dict[str, Any]]:
     assert isinstance(shape, Architecture)
     about: dict[str, Any] = {"rule": name, "parameters": weightless(shape, task).n_parameters}
     about |= {"maps": shape.n_layers * shape.n_heads, "flops": flops(shape, task)}
-    about |= {"guess": task.uniform(), "pairs": task.baselines["pairs"]}
+    about |= {"guess": task.chance, "pairs": task.baselines["pairs"]}
     for row in run.rows:
         scores = dict(copying(run.at(row["step"]), task)) if row["step"] in run.steps else {}
         yield about | {"step": row["step"], "loss": row["val_loss"]} | scores
@@ -69,9 +68,9 @@ def figure(table: DataFrame) -> Figure:
     kept = kept.assign(gain=kept.other - kept.same)
     panels = {"loss": "held-out loss (nats)", "gain": "nats saved by a repetition", "layer_0": "induction, layer 0"}
     for ax, (column, words) in zip((axes[0], axes[2], axes[3]), panels.items(), strict=True):
+        rows = table if column == "loss" else kept
         for index, name in enumerate(rules):
-            rows = (table if column == "loss" else kept)[lambda every, name=name: every.rule == name]
-            run_lines(ax, rows, column, color=colour(index), label=name, middle="mean")
+            run_lines(ax, rows[rows.rule == name], column, color=colour(index), label=name, middle="mean")
         ax.set(xlabel="steps", ylabel=words)
     axes[0].set(ylim=(float(table.loss.min()) - 0.05, float(table.pairs.max()) + 0.3))
     name_baselines(axes[0], {"pairs": float(table.pairs.max())})
