@@ -6,6 +6,7 @@ library, in a study or in a folder of one's own, is one.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -112,11 +113,9 @@ def width(candidate: Candidate) -> int:
     if plain != candidate:
         return width(plain)
     wanted = parameters(REFERENCE, WIDTH)
-    low, high = NARROWEST, WIDEST
-    while high - low > 4:
-        middle = (low + high) // 8 * 4
-        low, high = (middle, high) if parameters(candidate, middle) <= wanted else (low, middle)
-    return min((low, high), key=lambda d_model: abs(parameters(candidate, d_model) - wanted))
+    widths = range(NARROWEST, WIDEST + 1, 4)
+    place = bisect_left(widths, wanted, key=lambda d_model: parameters(candidate, d_model))
+    return min(widths[place - 1 : place + 1], key=lambda d_model: abs(parameters(candidate, d_model) - wanted))
 
 
 @cache

@@ -113,15 +113,12 @@ def small(seeds: Iterable[int]) -> Iterator[Cell]:
 
 def depths(layers: Iterable[int], hops: Iterable[int], seeds: Iterable[int]) -> Iterator[Cell]:
     """Every rule with the prior, with other numbers of layers."""
-    hops, candidates = list(hops), list(rules())
-    for n_layers in layers:
-        for seed in seeds:
-            yield from (Cell(one, seed, n, layers=n_layers) for n in hops for one in candidates)
+    return (cell for n_layers in layers for cell in every(rules(), hops, seeds, layers=n_layers))
 
 
 def every(
-    candidates: Iterable[Candidate], hops: Iterable[int], seeds: Iterable[int], task: str = MAIN
+    candidates: Iterable[Candidate], hops: Iterable[int], seeds: Iterable[int], task: str = MAIN, layers: int = LAYERS
 ) -> Iterator[Cell]:
     """All combinations, seed by seed, so that a budget that runs out leaves whole seeds."""
     candidates, hops = list(candidates), list(hops)
-    return (Cell(one, seed, n, task) for seed in seeds for n in hops for one in candidates)
+    return (Cell(one, seed, n, task, layers) for seed in seeds for n in hops for one in candidates)

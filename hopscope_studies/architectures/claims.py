@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Bound, Claim, Evidence, bound
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound, telling
 from hopscope_studies.architectures.candidates import REFERENCE, Candidate
 from hopscope_studies.architectures.cells import HOPS, LAYERS, MAIN, SEEDS
 
@@ -16,6 +17,22 @@ EQUAL = 0.05  # by which parameters may differ: widths are multiples of 4
 PLAIN, UNPRIMED = REFERENCE.name, Candidate(positions=None).name
 SHIFTED = Candidate("kv_shift", positions=None).name
 SECTION = "beyond"
+#: What is claimed, by id, where it does not depend on the table.
+SENTENCES = {
+    "plain_attention_reaches_its_minimum": "With a prior, a head that at first attends to the previous token, plain "
+    f"attention in {LAYERS} layers learns in every seed exactly the hops that theory allows it.",
+    "every_rule_reaches_its_minimum": f"With {LAYERS} layers, the best run of every attention rule, with or without a "
+    "prior for the previous token, learns every hop that theory allows for that rule at this depth.",
+    "kv_shift_goes_further": f"Asked for {max(HOPS)} hops, models with KV shifting attention learn more than the 3 "
+    "that plain attention can learn with as many layers.",
+    "the_prior_is_needed": "Without a prior, a head that at first attends to the previous token, plain attention "
+    "learns fewer hops than with it in as many steps, in every pair of runs.",
+    "parameters_are_equal": "Models of every attention rule have as many parameters as models of plain attention, to "
+    "within 5 %.",
+    "untrained_knows_nothing": "Control: before training, the loss of no model is much below that of a guess at any "
+    "hop.",
+}
+told = telling(SENTENCES)
 
 
 def hops_learnt(table: DataFrame) -> DataFrame:
@@ -40,13 +57,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     main = each[(each.task == MAIN) & (each.layers == LAYERS) & each.D.isin(HOPS)]
     rules = main[(main.candidate == main.attention) | (main.candidate == main.attention + UNPRIMED.removeprefix(PLAIN))]
     yield below_the_minimum(table)
-    yield plain_reaches(main[main.candidate == PLAIN], table)
-    yield every_rule_reaches(rules, table)
-    yield goes_further(main[(main.candidate == SHIFTED) & (max(HOPS) == main.D)], table)
-    yield prior_is_needed(main, table)
+    yield from reaching_claims(main, rules, table)
     yield seeds_agree(each, table)
-    yield equal_parameters(rules, table)
-    yield untrained(table)
+    yield from controls(rules, table)
 
 
 def below_the_minimum(table: DataFrame) -> Claim:
@@ -62,59 +75,24 @@ def below_the_minimum(table: DataFrame) -> Claim:
     )
 
 
-def plain_reaches(plain: DataFrame, table: DataFrame) -> Claim:
-    """The claim that plain attention with the prior learns the hops within its reach."""
-    return Evidence(plain, SECTION, among=table).claim(
-        "plain_attention_reaches_its_minimum",
-        f"With a prior, a head that at first attends to the previous token, plain attention in {LAYERS} layers learns "
-        "in every seed exactly the hops that theory allows it.",
-        plain.learnt - plain.reach,
-        "number of hops learnt less those within reach",
-        equals=0,
-        number="mean",
-        provided=all_hops(plain),
-    )
-
-
-def every_rule_reaches(rules: DataFrame, table: DataFrame) -> Claim:
-    """The claim that training reaches what each rule can do: with the prior, or without if the rule joins tokens."""
-    best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()
-    return Evidence(rules, SECTION, among=table).claim(
-        "every_rule_reaches_its_minimum",
-        f"With {LAYERS} layers, the best run of every attention rule, with or without a prior for the previous token, "
-        "learns every hop that theory allows for that rule at this depth.",
-        best.reach - best.learnt,
-        "number of hops within reach that the best seed did not learn",
-        equals=0,
-        number="highest",
-        provided=all_hops(rules),
-    )
-
-
-def goes_further(shifted: DataFrame, table: DataFrame) -> Claim:
-    """The claim that the one rule with a greater reach makes use of it."""
-    return Evidence(shifted, SECTION, among=table).claim(
-        "kv_shift_goes_further",
-        f"Asked for {max(HOPS)} hops, models with KV shifting attention learn more than the 3 that plain attention can "
-        "learn with as many layers.",
-        shifted.learnt,
-        "number of hops learnt",
-        above=3,
-        provided=bound("number of seeds", len(shifted), at_least=SEEDS["cpu"]),
-    )
-
-
-def prior_is_needed(main: DataFrame, table: DataFrame) -> Claim:
-    """The negative control: without the prior, the same architecture learns less with the same steps and data."""
-    pairs = main[main.candidate == PLAIN].merge(main[main.candidate == UNPRIMED], on=["D", "seed"])
-    return Evidence(main[main.candidate == UNPRIMED], SECTION, among=table).claim(
-        "the_prior_is_needed",
-        "Without a prior, a head that at first attends to the previous token, plain attention learns fewer hops than "
-        "with it in as many steps, in every pair of runs.",
-        pairs.learnt_x - pairs.learnt_y,
-        "number of hops learnt with the prior less without",
-        above=0,
-    )
+def reaching_claims(main: DataFrame, rules: DataFrame, table: DataFrame) -> Iterator[Claim]:
+    """Claims that rules reach what theory allows them, KV shift further than others, and a control without a prior."""
+    named = dict(list(main.groupby("candidate")))
+    plain, shifted, unprimed = (named.get(one, main[:0]) for one in (PLAIN, SHIFTED, UNPRIMED))
+    claim = partial(told, Evidence(plain, SECTION, among=table), "plain_attention_reaches_its_minimum")
+    what = "number of hops learnt less those within reach"
+    yield claim(plain.learnt - plain.reach, what, equals=0, number="mean", provided=all_hops(plain))
+    best = rules.groupby(["attention", "D"], sort=False)[["learnt", "reach"]].max()  # with the prior or without
+    claim = partial(told, Evidence(rules, SECTION, among=table), "every_rule_reaches_its_minimum")
+    what = "number of hops within reach that the best seed did not learn"
+    yield claim(best.reach - best.learnt, what, equals=0, number="highest", provided=all_hops(rules))
+    shifted = shifted[shifted.D.eq(max(HOPS))]
+    enough = bound("number of seeds", len(shifted), at_least=SEEDS["cpu"])
+    claim = partial(told, Evidence(shifted, SECTION, among=table), "kv_shift_goes_further")
+    yield claim(shifted.learnt, "number of hops learnt", above=3, provided=enough)
+    pairs = plain.merge(unprimed, on=["D", "seed"])
+    claim = partial(told, Evidence(unprimed, SECTION, among=table), "the_prior_is_needed")
+    yield claim(pairs.learnt_x - pairs.learnt_y, "number of hops learnt with the prior less without", above=0)
 
 
 def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
@@ -131,30 +109,16 @@ def seeds_agree(each: DataFrame, table: DataFrame) -> Claim:
     )
 
 
-def equal_parameters(rules: DataFrame, table: DataFrame) -> Claim:
-    """The claim that models of all rules have as many parameters (operations differ; the page's table gives them)."""
+def controls(rules: DataFrame, table: DataFrame) -> Iterator[Claim]:
+    """Claims that parameters are equal (operations differ; the page gives them) and that untrained models guess."""
     plain = rules[rules.candidate == PLAIN].groupby("D").first()
     known = rules[rules.D.isin(plain.index)]
-    ratios = known.parameters / known.D.map(plain.parameters)
-    return Evidence(known, SECTION, among=table).claim(
-        "parameters_are_equal",
-        "Models of every attention rule have as many parameters as models of plain attention, to within 5 %.",
-        (ratios - 1).abs(),
-        "relative difference",
-        at_most=EQUAL,
-    )
-
-
-def untrained(table: DataFrame) -> Claim:
-    """The other negative control: untrained models do no better than a guess."""
+    apart = (known.parameters / known.D.map(plain.parameters) - 1).abs()
+    claim = partial(told, Evidence(known, SECTION, among=table))
+    yield claim("parameters_are_equal", apart, "relative difference", at_most=EQUAL)
     asked = table[table.k > 0].drop_duplicates(["seed", "first"])  # models of one shape and seed start alike
-    return Evidence(asked, SECTION, among=table).claim(
-        "untrained_knows_nothing",
-        "Control: before training, the loss of no model is much below that of a guess at any hop.",
-        asked["first"] / asked.guess,
-        "loss before training, over a guess's",
-        at_least=UNTRAINED,
-    )
+    claim = partial(told, Evidence(asked, SECTION, among=table), "untrained_knows_nothing")
+    yield claim(asked["first"] / asked.guess, "loss before training, over a guess's", at_least=UNTRAINED)
 
 
 def all_hops(each: DataFrame) -> Bound:

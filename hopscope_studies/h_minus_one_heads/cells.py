@@ -31,23 +31,9 @@ SIZES: dict[str, dict[str, Any]] = {
 PRIOR = "relative(start='L0H0 1:4')"
 TRAININGS: dict[str, dict[str, Any]] = {
     "quick": {"steps": 20, "batch": 8, "examples": 16, "log_every": 10, "val_size": 16},
-    "cpu": {
-        "steps": 1500,
-        "batch": 64,
-        "examples": 4096,
-        "lr": 3e-3,
-        "dtype": "bfloat16",
-        "log_every": 50,
-        "val_size": 256,
-    },
-    "paper": {
-        "steps": 100_000,
-        "batch": 64,
-        "examples": 1 << 18,
-        "lr": 5e-4,
-        "warmup": 4000,
-        "log_every": 500,
-    },
+    "cpu": {"steps": 1500, "batch": 64, "examples": 4096, "lr": 3e-3, "dtype": "bfloat16"}
+    | {"log_every": 50, "val_size": 256},
+    "paper": {"steps": 100_000, "batch": 64, "examples": 1 << 18, "lr": 5e-4, "warmup": 4000, "log_every": 500},
 }
 HIDDEN = 16  # of the gate's MLP, the variant's default
 SEEDS = {"quick": 1, "cpu": 5, "paper": 5}

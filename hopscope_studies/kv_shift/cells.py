@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hopscope.configuration.config import Config, Training
 from hopscope.models.transformer import Architecture
+from hopscope.tasks.base import Task
 from hopscope.tasks.fixed_n_gram import FixedNGram
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.last_successor import LastSuccessor
@@ -46,38 +47,6 @@ WEIGHT_DECAY = 0.01
 LATE = {("kv drawn", 1): 600, ("plain", 1): 300, ("plain", 2): 300}
 
 
-def shaped(attention: str, scale: str, **more: Any) -> Architecture:
-    """An architecture without MLP and with rotary positions, unless `more` changes this."""
-    base: dict[str, Any] = {"mlp": False, "positions": "rotary", "init": "early_layers"}
-    return Architecture(**base | more, d_model=WIDTHS[scale], attention=ATTENTION[attention])
-
-
-def induction(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """A run on periodic sequences: attention only, one head per layer, rotary positions."""
-    late = LATE.get((attention, n_layers)) if scale == "cpu" else None
-    how = training("induction", seed, scale, **({"steps": late} if late else {}))
-    return Config(LastSuccessor(**INDUCTION[scale]), shaped(attention, scale, n_layers=n_layers), how)
-
-
-def n_gram(attention: str, seed: int, scale: str = "cpu") -> Config:
-    """A run on text of a fixed 3-gram model: one layer with an MLP."""
-    return Config(FixedNGram(), shaped(attention, scale, n_layers=1, mlp=True), training("n-gram", seed, scale))
-
-
-def letters(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """A run on k-hop induction: two heads per layer, no MLP, rotary positions."""
-    shape = shaped(attention, scale, n_layers=n_layers, n_heads=2)
-    return Config(HopK(**LETTERS[scale]), shape, training("letters", seed, scale))
-
-
-def chains(attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """A run on retrieval, deepest facts first: two heads per layer, no MLP; plain models have the prior."""
-    task = Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0)
-    positions = PRIOR if attention == "plain" else None
-    shape = shaped(attention, scale, n_layers=n_layers, n_heads=2, positions=positions)
-    return Config(task, shape, training("chains", seed, scale))
-
-
 def training(part: str, seed: int, scale: str, **more: Any) -> Training:
     """Training settings with AdamW; only the first and the last weights are kept."""
     sized = TRAININGS[scale] | (PARTS[part] if scale == "cpu" else {}) | more
@@ -102,7 +71,21 @@ def cells(scale: str) -> Iterator[tuple[tuple[str, str, int], Config]]:
 
 
 def cell(part: str, attention: str, n_layers: int, seed: int, scale: str = "cpu") -> Config:
-    """The run of one cell."""
-    if part == "n-gram":
-        return n_gram(attention, seed, scale)
-    return {"induction": induction, "letters": letters, "chains": chains}[part](attention, n_layers, seed, scale)
+    """The run of one cell: attention only, one head per layer, rotary positions, unless its part says otherwise."""
+    tasks: dict[str, Callable[[], Task]] = {
+        "induction": lambda: LastSuccessor(**INDUCTION[scale]),
+        "n-gram": FixedNGram,
+        "letters": lambda: HopK(**LETTERS[scale]),
+        "chains": lambda: Retrieval(n_hops=HOPS[scale], order="deepest_first", position_base=100.0),
+    }
+    shape = Architecture(
+        n_layers=n_layers,
+        n_heads=2 if part in ("letters", "chains") else 1,
+        d_model=WIDTHS[scale],
+        attention=ATTENTION[attention],
+        mlp=part == "n-gram",
+        positions="rotary" if part != "chains" else PRIOR if attention == "plain" else None,
+        init="early_layers",
+    )
+    late = LATE.get((attention, n_layers)) if (part, scale) == ("induction", "cpu") else None
+    return Config(tasks[part](), shape, training(part, seed, scale, **({"steps": late} if late else {})))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -47,13 +48,9 @@ def blends(model: Transformer) -> dict[str, float]:
 
 @torch.no_grad()
 def with_blends(model: Transformer, batch: Batch, keys: tuple[float, float], values: tuple[float, float]) -> float:
-    """Accuracy with every head's blends in these proportions but with their learnt sums; blends are then restored."""
-    kept = [(own.clone(), others.clone()) for own, others in mixes(model)]
-    for (own, others), (was_own, was_others) in zip(mixes(model), kept, strict=True):
-        own.copy_(was_own.sum(1, keepdim=True) * torch.tensor([keys]))
-        others.copy_(was_others.sum(1, keepdim=True) * torch.tensor([values]))
-    found = accuracy(model, batch)
-    for (own, others), (was_own, was_others) in zip(mixes(model), kept, strict=True):
-        own.copy_(was_own)
-        others.copy_(was_others)
-    return found
+    """Accuracy with every head's blends in these proportions but with their learnt sums; the model stays as it is."""
+    changed = copy.deepcopy(model)
+    for own, others in mixes(changed):
+        own.copy_(own.sum(1, keepdim=True) * torch.tensor([keys]))
+        others.copy_(others.sum(1, keepdim=True) * torch.tensor([values]))
+    return accuracy(changed, batch)

@@ -91,10 +91,6 @@ def learnt(run: Run) -> float:
 
 def hop_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Rows on the mean loss of every hop over the last 100 steps, and on the loss of a guess."""
+    guess = min(loss for loss in run.task.baselines.values() if loss > 0)  # of whoever knows where answers may be
     for hop, k, loss in endings_of([run])[["hop", "k", "loss"]].itertuples(index=False):
-        yield {"kind": "hop", "hop": hop, "k": k, "loss": loss, "chance": guess(run.task.baselines)}
-
-
-def guess(baselines: dict[str, float]) -> float:
-    """The loss of a model that knows where an answer may be, but not which it is: the lowest baseline above 0."""
-    return min(value for value in baselines.values() if value > 0)
+        yield {"kind": "hop", "hop": hop, "k": k, "loss": loss, "chance": guess}
