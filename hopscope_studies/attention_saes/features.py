@@ -6,7 +6,8 @@ between the loss with outputs at zero (0) and the model's own loss (1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.seeds import generator
+from hopscope.experiments.reports import Row, row
 from hopscope.language.lens.attention import Edit, Lens
 from hopscope.language.lens.estimates import Number, number, over_needles
-from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, trained
+from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, fresh, trained
+from hopscope_studies.attention_saes.kinds import by_source, kind_rows
 from hopscope_studies.attention_saes.text import blocks, sha256
 
 Watch = Callable[[str], None]
@@ -34,15 +37,25 @@ class Reached(Exception):
 
 
 class Catch(Edit):
-    """Keeps one layer's outputs, and ends the pass."""
+    """Keeps the values, patterns and outputs of all layers up to one, and ends the pass there."""
 
-    def __init__(self, layer: int):
-        self.layer = layer
-        self.z = torch.empty(0)
+    def __init__(self, last: int):
+        self.last = last
+        self.v: list[Tensor] = []
+        self.patterns: list[Tensor] = []
+        self.z: list[Tensor] = []
+
+    def inputs(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self.v.append(v)
+        return q, k, v
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        self.patterns.append(pattern)
+        return pattern
 
     def output(self, layer: int, z: Tensor) -> Tensor:
-        if layer == self.layer:
-            self.z = z
+        self.z.append(z)
+        if layer == self.last:
             raise Reached
         return z
 
@@ -61,16 +74,18 @@ class Put(Edit):
 
 
 @torch.no_grad()
+def caught(lens: Lens, ids: Tensor, last: int) -> Iterator[tuple[Tensor, Catch]]:
+    """Batches of blocks, and what is caught of each up to a layer."""
+    for some in ids.split(BATCH):
+        seen = Catch(last)
+        with suppress(Reached):
+            lens.run(lens.embed(some), seen)
+        yield some, seen
+
+
 def outputs(lens: Lens, ids: Tensor, layer: int) -> Blocks:
     """All heads' outputs of a layer, concatenated, without those at the start token."""
-    found = []
-    for start in range(0, len(ids), BATCH):
-        seen = Catch(layer)
-        try:
-            lens.run(lens.embed(ids[start : start + BATCH]), seen)
-        except Reached:
-            found.append(seen.z[:, 1:].flatten(2))
-    return torch.cat(found)
+    return torch.cat([seen.z[layer][:, 1:].flatten(2) for _, seen in caught(lens, ids, layer)])
 
 
 @dataclass(frozen=True)
@@ -193,6 +208,37 @@ def layer_report(
         **told(found[l1], known, splice.z.flatten(0, 1), lens.n_heads),
         **recovered(found[l1], known, splice),
     }
+
+
+def layer_kinds(
+    lens: Lens, layers: Sequence[int], training: SparseTraining, counts: tuple[int, int], watch: Watch
+) -> Iterator[Row]:
+    """Rows on the kinds of features of several layers, by sources in other text than an autoencoder was trained on.
+
+    Controls name sources after another block's tokens, and take features before training. `step` is the layer.
+    """
+    half = training.seed % 2
+    watch(f"reading {sum(counts)} blocks of text up to layer {max(layers)}")
+    text, other = (blocks(lens.tokenizer, n, which) for n, which in zip(counts, (half, 1 - half), strict=True))
+    z = [[seen.z[at][:, 1:].flatten(2).flatten(0, 1) for at in layers] for _, seen in caught(lens, text, max(layers))]
+    held = [
+        [by_source(seen.patterns[at], seen.v[at], named) for at in layers for named in (some, some.roll(1, 0))]
+        for some, seen in caught(lens, other, max(layers))
+    ]
+    parts = [torch.cat(one) for one in zip(*held, strict=True)]
+    for at, known, own, foreign in zip(
+        layers, map(torch.cat, zip(*z, strict=True)), parts[::2], parts[1::2], strict=True
+    ):
+        watch(f"training an autoencoder of layer {at}")
+        sae, vectors = trained(known, training), own.sum(2).flatten(1)
+        rows = [
+            row("autoencoder", "l0", at_once(sae, vectors)),
+            row("autoencoder", "explained", explained(vectors, sae(vectors))),
+            *kind_rows(sae, own, "own"),
+            *kind_rows(sae, foreign, "another's"),
+            *kind_rows(fresh(known, training).requires_grad_(False), own, "untrained"),
+        ]
+        yield from ({**one, "step": at} for one in rows)
 
 
 def at_once(found: SparseAutoencoder, z: Tensor) -> float:
