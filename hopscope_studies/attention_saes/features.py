@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.experiments.reports import Row, row
-from hopscope.language.lens.attention import Edit, Lens
+from hopscope.language.lens.attention import Edit, Lens, Seen
 from hopscope.language.lens.estimates import Number, number, over_needles
 from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, fresh, trained
 from hopscope_studies.attention_saes.kinds import by_source, kind_rows
@@ -36,25 +36,19 @@ class Reached(Exception):
     """Ends a pass as soon as a layer's outputs are known."""
 
 
-class Catch(Edit):
+class Catch(Seen):
     """Keeps the values, patterns and outputs of all layers up to one, and ends the pass there."""
 
     def __init__(self, last: int):
-        self.last = last
-        self.v: list[Tensor] = []
-        self.patterns: list[Tensor] = []
-        self.z: list[Tensor] = []
+        super().__init__()
+        self.last, self.v = last, list[Tensor]()
 
     def inputs(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self.v.append(v)
         return q, k, v
 
-    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        self.patterns.append(pattern)
-        return pattern
-
     def output(self, layer: int, z: Tensor) -> Tensor:
-        self.z.append(z)
+        super().output(layer, z)
         if layer == self.last:
             raise Reached
         return z
@@ -85,7 +79,7 @@ def caught(lens: Lens, ids: Tensor, last: int) -> Iterator[tuple[Tensor, Catch]]
 
 def outputs(lens: Lens, ids: Tensor, layer: int) -> Blocks:
     """All heads' outputs of a layer, concatenated, without those at the start token."""
-    return torch.cat([seen.z[layer][:, 1:].flatten(2) for _, seen in caught(lens, ids, layer)])
+    return torch.cat([seen.outputs[layer][:, 1:].flatten(2) for _, seen in caught(lens, ids, layer)])
 
 
 @dataclass(frozen=True)
@@ -220,15 +214,16 @@ def layer_kinds(
     half = training.seed % 2
     watch(f"reading {sum(counts)} blocks of text up to layer {max(layers)}")
     text, other = (blocks(lens.tokenizer, n, which) for n, which in zip(counts, (half, 1 - half), strict=True))
-    z = [[seen.z[at][:, 1:].flatten(2).flatten(0, 1) for at in layers] for _, seen in caught(lens, text, max(layers))]
-    held = [
+    z = [
+        [seen.outputs[at][:, 1:].flatten(2).flatten(0, 1) for at in layers]
+        for _, seen in caught(lens, text, max(layers))
+    ]
+    parts = [
         [by_source(seen.patterns[at], seen.v[at], named) for at in layers for named in (some, some.roll(1, 0))]
         for some, seen in caught(lens, other, max(layers))
     ]
-    parts = [torch.cat(one) for one in zip(*held, strict=True)]
-    for at, known, own, foreign in zip(
-        layers, map(torch.cat, zip(*z, strict=True)), parts[::2], parts[1::2], strict=True
-    ):
+    read = joined(parts)
+    for at, known, own, foreign in zip(layers, joined(z), read[::2], read[1::2], strict=True):
         watch(f"training an autoencoder of layer {at}")
         sae, vectors = trained(known, training), own.sum(2).flatten(1)
         rows = [
@@ -239,6 +234,11 @@ def layer_kinds(
             *kind_rows(fresh(known, training).requires_grad_(False), own, "untrained"),
         ]
         yield from ({**one, "step": at} for one in rows)
+
+
+def joined(batches: list[list[Tensor]]) -> list[Tensor]:
+    """Lists of tensors, one list for each batch, as one list."""
+    return [torch.cat(one) for one in zip(*batches, strict=True)]
 
 
 def at_once(found: SparseAutoencoder, z: Tensor) -> float:

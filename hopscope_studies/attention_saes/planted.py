@@ -83,4 +83,4 @@ def planted_rows(seed: int, n: int, training: SparseTraining) -> Iterator[Row]:
         yield from kind_rows(sae, again, what)
         heads, kinds = (one[feature] for one in owned(sae, again))
         right = ((heads == owner) & (kinds == role))[best >= ALIKE]
-        yield row("right kind", "features", float(right.double().mean()), other=what)
+        yield row("right kind", "features", float(right.sum() / max(len(right), 1)), other=what)

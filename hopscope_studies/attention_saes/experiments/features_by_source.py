@@ -1,0 +1,97 @@
+"""Features by the positions that they read, and how many kinds of features a head has (Kissane et al., 2024, 4.1).
+
+An autoencoder is trained on a planted layer whose heads have known roles in a task like indirect object identification,
+then on three layers of SmolLM2-135M. A feature's kind is the kind of source position that raises its input most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from pandas import DataFrame
+
+from hopscope.experiments.judging import Claim, Evidence, bound, telling
+from hopscope.experiments.reports import of, table_of
+from hopscope.experiments.work import Finished, Work
+from hopscope_studies.attention_saes.claims import CONTROL, about_known
+from hopscope_studies.attention_saes.figure import sources_figure
+from hopscope_studies.attention_saes.measured import SourceKinds
+
+figure = sources_figure
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 4, "cpu": 700, "paper": 7200}
+SEEDS = {"quick": (1, 1), "cpu": (5, 3), "paper": (8, 8)}  # of planted layers, and of SmolLM2's autoencoders
+PLANTED = {"model": "by_hand", "expansion": 4.0, "l1": 2.0}
+SIZES = {"quick": {"train": 64, "steps": 10}, "cpu": {"train": 2048, "steps": 1500}}
+SIZES["paper"] = SIZES["cpu"]
+SEVERAL = 1.2  # effective kinds: about one feature in ten is of another kind (ours)
+MOST = 0.9  # share of heads (paper)
+FAMILY = 0.02  # share of features (ours)
+SENTENCES = {
+    "kinds_are_told": "In a planted layer, nine in ten of the features that match a known direction are attributed to "
+    "the head that writes it and to the kind of position that this head reads.",
+    "two_tasks_are_told": "In a planted layer, the head with two unrelated tasks has more than 1.2 effective kinds of "
+    "features, and heads with one task have fewer (whole 95 % intervals).",
+    "no_copies_in_another_sequence": "Control: if sources are named after the tokens of another sequence, next to no "
+    "features read earlier copies of a token or what followed them.",
+    "most_heads_do_several_things": "In three layers of SmolLM2, nine in ten heads have more than 1.2 effective kinds "
+    "of features (the whole 95 % interval).",
+    "heads_specialise": "Control: in each of three layers of SmolLM2, heads have fewer kinds of features than in any "
+    "of ten random assignments of the same features to heads.",
+    "more_kinds_than_before_training": "Control: in each of three layers of SmolLM2, heads have more kinds of features "
+    "than in an autoencoder before training.",
+    "induction_features_come_late": "More of the features of SmolLM2's layer 18 than of its layer 9 read what followed "
+    "an earlier copy of the token (95 % intervals apart).",
+    "three_families_in_layer_18": "In SmolLM2's layer 18 at least 2 % of the features each read what followed an "
+    "earlier copy, the last three positions, and positions further away (whole 95 % intervals).",
+}
+told = telling(SENTENCES)
+
+
+def runs(scale: str) -> Iterator[Work]:
+    """Planted layers, and layers of SmolLM2; at `paper` with larger autoencoders of more text."""
+    hand, language = SEEDS[scale]
+    more = {"expansion": 8.0, "steps": 20_000, "train": 480, "held": 160} if scale == "paper" else {}
+    yield from (SourceKinds(seed=seed, **PLANTED, **SIZES[scale]) for seed in range(hand))
+    yield from (
+        SourceKinds("made_up" if scale == "quick" else "smollm2", seed=seed, **more) for seed in range(language)
+    )
+
+
+def table(runs: list[Finished], scale: str) -> DataFrame:
+    """A row per number; `step` is the layer, and `other` the features: own, before training, or sources misnamed."""
+    return table_of(runs)
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Claims about a planted layer, and about layers of a language model."""
+    hand, language = (table[table.part == part] for part in ("by hand", "language"))
+    yield from about_known(hand)
+    claim, ends = partial(told, Evidence(hand, CONTROL)), partial(of, hand, "number of kinds", other="own")
+    right, what = of(hand, "right kind", other="own"), "share of recovered features"
+    yield claim("kinds_are_told", right, what, at_least=0.9)
+    one = [high for head in range(4) for high in ends(f"H{head}", "high")]
+    also = [bound("upper end of other heads' kinds", one, below=SEVERAL)]
+    yield claim("two_tasks_are_told", ends("H4", "low"), "lower end of kinds", also=also, above=SEVERAL)
+    copies = [v for name in ("copy", "after a copy") for v in of(table, "share", name, other="another's")]
+    yield told(Evidence(table, CONTROL), "no_copies_in_another_sequence", copies, "share of features", at_most=0.05)
+    yield from about_layers(language)
+
+
+def about_layers(table: DataFrame) -> Iterator[Claim]:
+    """Claims about layers of a language model."""
+    claim, share = partial(told, Evidence(table, "4.1", source="paper")), partial(of, table, "share", other="own")
+    several = (of(table, "number of kinds", column="low", other="own") > SEVERAL).groupby(level=0).sum()
+    heads = of(table, "owned", other="own").groupby(level=0).size()
+    yield claim("most_heads_do_several_things", several / heads, "share of heads", at_least=MOST)
+    claim, above = partial(told, Evidence(table, CONTROL)), "difference of mean kinds"
+    yield claim("heads_specialise", of(table, "specialised", other="own"), above, above=0)
+    gained = of(table, "mean kinds", other="own") - of(table, "mean kinds", other="untrained")
+    yield claim("more_kinds_than_before_training", gained, above, above=0)
+    claim, after = partial(told, Evidence(table, "3.2")), "after a copy"
+    apart = share(after, "low", step=18) - share(after, "high", step=9)
+    yield claim("induction_features_come_late", apart, "lower end minus upper end", above=0)
+    least = [low for name in (after, "near", "far") for low in share(name, "low", step=18)]
+    yield claim("three_families_in_layer_18", least, "lower end of the share", at_least=FAMILY)
