@@ -90,12 +90,12 @@ class SourceKinds(OfModel):
     file = REPORT
 
     model: str = setting("smollm2", "which")
-    layers: str = setting("9,18,27", "whose attention outputs, separated by commas; by_hand has one")
-    train: int = setting(160, "blocks of text, or planted sequences, to train on")
-    held: int = setting(64, "blocks of other text to judge by; as many planted sequences as to train on")
+    layers: str = setting("6,12,18", "whose attention outputs, separated by commas; by_hand has one")
+    train: int = setting(112, "blocks of text, or planted sequences, to train on")
+    held: int = setting(48, "blocks of other text to judge by; as many planted sequences as to train on")
     expansion: float = setting(2.0, "features per dimension")
     l1: float = setting(4.0, "weight of the features' sum")
-    steps: int = setting(500, "updates of 512 vectors")
+    steps: int = setting(300, "updates of 512 vectors")
     seed: int = setting(0, "of the autoencoder and planted directions; odd ones swap the halves of the text")
 
     def report(self) -> dict[str, Any]:

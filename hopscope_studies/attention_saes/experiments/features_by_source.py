@@ -24,7 +24,7 @@ figure = sources_figure
 SECONDS = {"quick": 4, "cpu": 700, "paper": 7200}
 SEEDS = {"quick": (1, 1), "cpu": (5, 3), "paper": (8, 8)}  # of planted layers, and of SmolLM2's autoencoders
 PLANTED = {"model": "by_hand", "expansion": 4.0, "l1": 2.0}
-SIZES = {"quick": {"train": 64, "steps": 10}, "cpu": {"train": 2048, "steps": 1500}}
+SIZES = {"quick": {"train": 64, "steps": 10}, "cpu": {"train": 2048, "steps": 1000}}
 SIZES["paper"] = SIZES["cpu"]
 SEVERAL = 1.2  # effective kinds: about one feature in ten is of another kind (ours)
 MOST = 0.9  # share of heads (paper)
@@ -42,7 +42,7 @@ SENTENCES = {
     "of ten random assignments of the same features to heads.",
     "more_kinds_than_before_training": "Control: in each of three layers of SmolLM2, heads have more kinds of features "
     "than in an autoencoder before training.",
-    "induction_features_come_late": "More of the features of SmolLM2's layer 18 than of its layer 9 read what followed "
+    "induction_features_come_late": "More of the features of SmolLM2's layer 18 than of its layer 6 read what followed "
     "an earlier copy of the token (95 % intervals apart).",
     "three_families_in_layer_18": "In SmolLM2's layer 18 at least 2 % of the features each read what followed an "
     "earlier copy, the last three positions, and positions further away (whole 95 % intervals).",
@@ -91,7 +91,7 @@ def about_layers(table: DataFrame) -> Iterator[Claim]:
     gained = of(table, "mean kinds", other="own") - of(table, "mean kinds", other="untrained")
     yield claim("more_kinds_than_before_training", gained, above, above=0)
     claim, after = partial(told, Evidence(table, "3.2")), "after a copy"
-    apart = share(after, "low", step=18) - share(after, "high", step=9)
+    apart = share(after, "low", step=18) - share(after, "high", step=6)
     yield claim("induction_features_come_late", apart, "lower end minus upper end", above=0)
     least = [low for name in (after, "near", "far") for low in share(name, "low", step=18)]
     yield claim("three_families_in_layer_18", least, "lower end of the share", at_least=FAMILY)
