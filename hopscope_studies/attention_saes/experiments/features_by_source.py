@@ -1,7 +1,7 @@
 """Features by the positions that they read, and how many kinds of features a head has (Kissane et al., 2024, 4.1).
 
 An autoencoder is trained on a planted layer whose heads have known roles in a task like indirect object identification,
-then on three layers of SmolLM2-135M. A feature's kind is the kind of source position that raises its input most.
+then on two layers of SmolLM2-135M. A feature's kind is the kind of source position that raises its input most.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SENTENCES = {
     "features, and heads with one task have fewer (whole 95 % intervals).",
     "no_copies_in_another_sequence": "Control: if sources are named after the tokens of another sequence, next to no "
     "features read earlier copies of a token or what followed them.",
-    "most_heads_do_several_things": "In three layers of SmolLM2, nine in ten heads have more than 1.2 effective kinds "
+    "most_heads_do_several_things": "In two layers of SmolLM2, nine in ten heads have more than 1.2 effective kinds "
     "of features (the whole 95 % interval).",
-    "heads_specialise": "Control: in each of three layers of SmolLM2, heads have fewer kinds of features than in any "
+    "heads_specialise": "Control: in each of two layers of SmolLM2, heads have fewer kinds of features than in any "
     "of ten random assignments of the same features to heads.",
-    "more_kinds_than_before_training": "Control: in each of three layers of SmolLM2, heads have more kinds of features "
+    "more_kinds_than_before_training": "Control: in each of two layers of SmolLM2, heads have more kinds of features "
     "than in an autoencoder before training.",
     "induction_features_come_late": "More of the features of SmolLM2's layer 18 than of its layer 6 read what followed "
     "an earlier copy of the token (95 % intervals apart).",
@@ -53,7 +53,8 @@ told = telling(SENTENCES)
 def runs(scale: str) -> Iterator[Work]:
     """Planted layers, and layers of SmolLM2; at `paper` with larger autoencoders of more text."""
     hand, language = SEEDS[scale]
-    more = {"expansion": 8.0, "steps": 20_000, "train": 480, "held": 160} if scale == "paper" else {}
+    paper = {"layers": "6,12,18,24", "expansion": 8.0, "steps": 20_000, "train": 480, "held": 160}
+    more = paper if scale == "paper" else {"layers": "6,18", "train": 96, "held": 40}
     yield from (SourceKinds(seed=seed, **PLANTED, **SIZES[scale]) for seed in range(hand))
     yield from (
         SourceKinds("made_up" if scale == "quick" else "smollm2", seed=seed, **more) for seed in range(language)

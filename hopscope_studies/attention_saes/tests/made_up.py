@@ -91,10 +91,10 @@ LAYER: dict[str, Any] = {
 
 
 def source_kinds(**changes: float) -> dict[str, Any]:
-    """Rows on the features of three layers, as of a language model; each head has features of two kinds or more."""
+    """Rows on the features of two layers, as of a language model; each head has features of two kinds or more."""
     given = {"late": 0.3, "early": 0.05, "kinds": 2.0, "untrained": 1.2, "specialised": 0.5, "foreign": 0.01} | changes
     rows: list[dict[str, Any]] = []
-    for layer in (6, 12, 18):
+    for layer in (6, 18):
         found = {"own": given["kinds"], "another's": 1.5, "untrained": given["untrained"]}
         for what, kinds in found.items():
             after = given["late" if layer == 18 else "early"] if what == "own" else given["foreign"]
