@@ -18,7 +18,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.experiments.reports import Row, row
 from hopscope.language.lens.attention import Edit, Lens, Seen
-from hopscope.language.lens.estimates import Number, number, over_needles
+from hopscope.language.lens.estimates import Number, beyond, number, over_needles
 from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, fresh, trained
 from hopscope_studies.attention_saes.kinds import by_source, kind_rows
 from hopscope_studies.attention_saes.text import blocks, sha256
@@ -104,13 +104,8 @@ class Splice:
     @torch.no_grad()
     def of(cls, lens: Lens, ids: Tensor, layer: int) -> Splice:
         """Run held-out text up to a layer, and keep the stream and the outputs there."""
-        streams: list[Tensor] = []
-        hook = lens.layers[layer].register_forward_pre_hook(lambda _, args: streams.append(args[0]))
-        try:
-            z = outputs(lens, ids, layer)
-        finally:
-            hook.remove()
-        return cls(lens, ids, layer, torch.cat(streams), z)
+        streams = [lens.streams(some)[0][layer] for some in ids.split(BATCH)]
+        return cls(lens, ids, layer, torch.cat(streams), outputs(lens, ids, layer))
 
     @torch.no_grad()
     def loss(self, z: Blocks | None = None) -> Float[Tensor, "block"]:
@@ -295,7 +290,7 @@ def recovered(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[s
         "cost_of_zero": number(zero - clean),
         "recovered": {name: share(clean, zero, one) for name, one in losses.items()},
         "beyond": {
-            kind: beyond(losses["features"], [one for name, one in losses.items() if name.startswith(kind)])
+            kind: below(losses["features"], [one for name, one in losses.items() if name.startswith(kind)])
             for kind in ("random", "shuffled", "components", "mean")
         },
     }
@@ -313,7 +308,6 @@ def share(clean: Tensor, zero: Tensor, loss: Tensor) -> Number:
     return over_needles(lambda means: means[:, 0] / means[:, 1], rows, range(len(rows)))
 
 
-def beyond(loss: Tensor, beside: list[Tensor]) -> Number:
+def below(loss: Tensor, beside: list[Tensor]) -> Number:
     """By how much a loss is below the lowest of others (nats), which is found anew in every bootstrap sample."""
-    rows = torch.stack([loss, *beside], 1)
-    return over_needles(lambda means: means[:, 1:].min(1).values - means[:, 0], rows, range(len(rows)))
+    return beyond(-loss, [-one for one in beside], range(len(loss)))

@@ -13,11 +13,11 @@ import transformers
 
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Ablate
-from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.attention import Lens, Seen
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope_studies.attention_saes import features, heads
-from hopscope_studies.attention_saes.features import Splice, beyond, fitted, layer_report, principal, share
-from hopscope_studies.attention_saes.prefixes import LooksBack, Sequences, looks, sequences, without
+from hopscope_studies.attention_saes.features import Splice, below, fitted, layer_report, principal, share
+from hopscope_studies.attention_saes.prefixes import Sequences, looks, sequences, without
 from hopscope_studies.attention_saes.tests.made_up import HEADS, LAYER
 from tests.language import planted
 from tests.language.of_models import fields
@@ -80,7 +80,7 @@ def test_direct_effects_add_up_to_the_logit(lens, drawn):
     streams: list[torch.Tensor] = []
     norm = lens.model.model.norm
     hooks.append(norm.register_forward_pre_hook(lambda _, args: streams.append(args[0][:, -1])))
-    logits = lens.run(lens.embed(ids), LooksBack(drawn.place))
+    logits = lens.run(lens.embed(ids), Seen())
     for hook in hooks:
         hook.remove()
     reads = lens.model.lm_head.weight[drawn.right] - lens.model.lm_head.weight.mean(0)
@@ -101,7 +101,7 @@ def test_direct_effects_add_up_behind_gemmas_norms():
     behind = [layer.post_feedforward_layernorm for layer in lens.layers]
     hooks = [one.register_forward_hook(lambda _, __, out: added.append(out[:, -1])) for one in behind]
     hooks.append(norm.register_forward_pre_hook(lambda _, args: streams.append(args[0][:, -1])))
-    logits = lens.run(lens.embed(ids), LooksBack(some.place))
+    logits = lens.run(lens.embed(ids), Seen())
     for hook in hooks:
         hook.remove()
     reads = lens.model.lm_head.weight[some.right] - lens.model.lm_head.weight.mean(0)
@@ -139,7 +139,7 @@ def test_losses_with_outputs_put_in_the_layers_place(lens, splice):
     assert share(clean, zero, clean)["mean"] == pytest.approx(1) and share(clean, zero, zero)["mean"] == 0
     halfway = share(clean, zero, (clean + zero) / 2)
     assert halfway["low"] == pytest.approx(0.5, abs=1e-3) and halfway["high"] == pytest.approx(0.5, abs=1e-3)
-    assert beyond(clean, [clean + 1, clean + 0.5])["mean"] == pytest.approx(0.5, abs=1e-5)
+    assert below(clean, [clean + 1, clean + 0.5])["mean"] == pytest.approx(0.5, abs=1e-5)
 
 
 def test_principal_components_and_least_squares_by_numpy():

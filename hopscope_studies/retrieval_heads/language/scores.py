@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -149,30 +149,26 @@ def ends_of(tokenizer: Any, model: Any) -> set[int]:
     return known | marks
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """One question, with the forced and the free answer.
 
     Attributes:
         forced: the score with the answer given; shape (layer, head).
         free: the score with the model's own answer; shape (layer, head).
-        log_p: mean log-probability of the answer's tokens (nats).
-        recall: ROUGE-1 recall of the model's own answer, 0–1.
-        begun: the cached prompt.
+        log_p: mean log-probability of the answer's tokens (nats), a single number.
+        recall: ROUGE-1 recall of the model's own answer, 0–1, a single number.
     """
 
     forced: Tensor
     free: Tensor
-    log_p: float
-    recall: float
-    begun: Begun
+    log_p: Tensor
+    recall: Tensor
 
 
-def read(lens: Lens, ask: Ask, ends: set[int]) -> Read:
-    """Ask, and record attention while the answer is given and while the model generates its own."""
-    begun = Begun.of(lens, ask.ids)
+def read(begun: Begun, ask: Ask, ends: set[int]) -> Read:
+    """Record attention while the answer is given to a question and while the model generates its own."""
     looking = Looking()
-    log_p = float(forced(begun, ask.stem, ask.answer, looking))
+    (log_p,) = forced(begun, ask.stem, ask.answer, looking)
     by_force = score(hit_places(looking.places[..., len(ask.stem) :], ask.answer, ask.ids, ask.place))
     (written,) = free(begun, ends)
     by_itself = torch.zeros_like(by_force)
@@ -180,7 +176,8 @@ def read(lens: Lens, ask: Ask, ends: set[int]) -> Read:
         looking = Looking()
         begun.run(torch.tensor([[begun.last, *written[:-1]]]), looking)
         by_itself = score(hit_places(looking.places, written, ask.ids, ask.place))
-    return Read(by_force, by_itself, log_p, recall(ask.words, lens.tokenizer.decode(written)), begun)
+    said = begun.lens.tokenizer.decode(written)
+    return Read(by_force, by_itself, log_p, torch.tensor(recall(ask.words, said)))
 
 
 def recall(words: str, said: str) -> float:
