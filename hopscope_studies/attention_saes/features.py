@@ -207,33 +207,24 @@ def layer_kinds(
     Controls name sources after another block's tokens, and take features before training. `step` is the layer.
     """
     half = training.seed % 2
-    watch(f"reading {sum(counts)} blocks of text up to layer {max(layers)}")
     text, other = (blocks(lens.tokenizer, n, which) for n, which in zip(counts, (half, 1 - half), strict=True))
-    z = [
-        [seen.outputs[at][:, 1:].flatten(2).flatten(0, 1) for at in layers]
-        for _, seen in caught(lens, text, max(layers))
-    ]
-    parts = [
-        [by_source(seen.patterns[at], seen.v[at], named) for at in layers for named in (some, some.roll(1, 0))]
-        for some, seen in caught(lens, other, max(layers))
-    ]
-    read = joined(parts)
-    for at, known, own, foreign in zip(layers, joined(z), read[::2], read[1::2], strict=True):
-        watch(f"training an autoencoder of layer {at}")
-        sae, vectors = trained(known, training), own.sum(2).flatten(1)
+    for at in layers:
+        watch(f"reading {sum(counts)} blocks of text up to layer {at}, and training an autoencoder")
+        known, held = outputs(lens, text, at).flatten(0, 1), list(caught(lens, other, at))
+        sae = trained(known, training)
+        own, foreign = (
+            torch.cat([by_source(seen.patterns[at], seen.v[at], some.roll(by, 0)) for some, seen in held])
+            for by in (0, 1)
+        )
+        z = own.sum(2).flatten(1)
         rows = [
-            row("autoencoder", "l0", at_once(sae, vectors)),
-            row("autoencoder", "explained", explained(vectors, sae(vectors))),
+            row("autoencoder", "l0", at_once(sae, z)),
+            row("autoencoder", "explained", explained(z, sae(z))),
             *kind_rows(sae, own, "own"),
             *kind_rows(sae, foreign, "another's"),
             *kind_rows(fresh(known, training).requires_grad_(False), own, "untrained"),
         ]
         yield from ({**one, "step": at} for one in rows)
-
-
-def joined(batches: list[list[Tensor]]) -> list[Tensor]:
-    """Lists of tensors, one list for each batch, as one list."""
-    return [torch.cat(one) for one in zip(*batches, strict=True)]
 
 
 def at_once(found: SparseAutoencoder, z: Tensor) -> float:

@@ -147,7 +147,7 @@ def sources_figure(table: DataFrame) -> Figure:
     own, language = table[table.other == "own"], table[(table.other == "own") & (table.part == "language")]
     draw_named(planted, own[(own.kind == "number of kinds") & (own.part == "by hand")], "Planted heads", "")
     draw_named(kinds, language[language.kind == "share"], f"{language.model.iloc[0]}: features", "share of features")
-    draw_named(heads, language[language.kind == "number of kinds"], "Heads", "")
+    draw_named(heads, language[language.kind == "number of kinds"], f"Heads of {language.model.iloc[0]}", "")
     for ax in (planted, heads):
         ax.axhline(1.2, color=GREY, lw=0.8, ls="--")
         ax.set(ylabel="effective number of kinds", ylim=(0.9, None))

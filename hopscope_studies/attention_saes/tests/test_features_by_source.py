@@ -184,4 +184,4 @@ def test_rows_of_features_have_the_kinds_of_the_made_up_ones():
 
 def test_the_figure_has_a_panel_for_the_planted_layer_and_two_for_the_model():
     titles = [ax.get_title("left") for ax in sources_figure(table()).axes]
-    assert titles == ["Planted heads", "m: features", "Heads"]
+    assert titles == ["Planted heads", "m: features", "Heads of m"]
