@@ -18,6 +18,13 @@ FEW = 0.1  # of all features are dead (ours)
 HALF = 0.5  # of the score after a long prefix
 COPIES = 0.1  # error below which a small model copies (ours)
 CONTROL = "control (ours)"
+#: What a reconstruction is compared with, by claim: its name in the table, and in words.
+BETTER = {
+    "better_than_random_dictionaries": ("random", "the best of ten random dictionaries, equally sparse"),
+    "better_than_components": ("components", "as many principal components as features are active at once"),
+    "better_than_shuffled": ("shuffled", "the best of ten shufflings of its own reconstructions over tokens"),
+    "better_than_the_mean": ("mean", "the layer's mean output"),
+}
 #: What is claimed, by id.
 SENTENCES = {
     "known_features_recovered": "If the outputs of a layer with hand-set weights are sums of known directions, twice "
@@ -39,14 +46,10 @@ SENTENCES = {
     "attention outputs has fewer than 20 features active at once.",
     "few_dead_features": "At most a tenth of the features of a sparse autoencoder of a language model's attention "
     "outputs are dead, that is, active in none of the training vectors.",
-    "better_than_random_dictionaries": "With an autoencoder's reconstruction of attention outputs, the loss is lower "
-    "than with the best of ten random dictionaries, equally sparse.",
-    "better_than_components": "With an autoencoder's reconstruction of attention outputs, the loss is lower than with "
-    "as many principal components as features are active at once.",
-    "better_than_shuffled": "With an autoencoder's reconstruction of attention outputs, the loss is lower than with "
-    "the best of ten shufflings of its own reconstructions over tokens.",
-    "better_than_the_mean": "With an autoencoder's reconstruction of attention outputs, the loss is lower than with "
-    "the layer's mean output.",
+    **{
+        id: f"With an autoencoder's reconstruction of attention outputs, the loss is lower than with {what}."
+        for id, (_, what) in BETTER.items()
+    },
     "some_want_long_prefixes": "After a prefix of one matching token, some induction heads have less than half of "
     "their full induction score (the whole 95 % interval lies below half; judged on other sequences than those that "
     "chose the heads).",
@@ -134,12 +137,7 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     yield claim("loss_recovered", low, "lower end of the loss recovered", number=mean.mean(), above=MOST)
     yield claim("few_features_at_once", sae(table, "l0"), "mean number of features", below=SPARSE)
     yield told(Evidence(table, "3"), "few_dead_features", sae(table, "dead"), "share of features", at_most=FEW)
-    for id, name in (
-        ("better_than_random_dictionaries", "random"),
-        ("better_than_components", "components"),
-        ("better_than_shuffled", "shuffled"),
-        ("better_than_the_mean", "mean"),
-    ):
+    for id, (name, _) in BETTER.items():
         low = of(table, "beyond", name, "low")
         yield told(Evidence(table, CONTROL), id, low, "lower end of nats per token", above=0)
 

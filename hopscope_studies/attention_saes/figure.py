@@ -142,20 +142,19 @@ def draw_costs(ax: Axes, rows: DataFrame) -> None:
 @styled
 def sources_figure(table: DataFrame) -> Figure:
     """Effective kinds of each planted head; features by kind of source, and effective kinds of each head, by layer."""
-    shown = picture(12.5, 3.6)
-    planted, kinds, heads = shown.subplots(1, 3, width_ratios=[0.6, 1.2, 1.2])
-    own, language = table[table.other == "own"], table[(table.other == "own") & (table.part == "language")]
-    draw_named(planted, own[(own.kind == "number of kinds") & (own.part == "by hand")], "Planted heads", "")
-    draw_named(kinds, language[language.kind == "share"], f"{language.model.iloc[0]}: features", "share of features")
-    draw_named(heads, language[language.kind == "number of kinds"], f"Heads of {language.model.iloc[0]}", "")
-    for ax in (planted, heads):
+    shown, own, name = picture(12.5, 3.6), table[table.other == "own"], table.model.iloc[-1]
+    axes, many = shown.subplots(1, 3, width_ratios=[0.6, 1.2, 1.2]), own[own.kind == "number of kinds"]
+    draw_named(axes[1], own[(own.part == "language") & (own.kind == "share")])
+    axes[1].set(title=f"{name}: features", ylabel="share of features")
+    axes[1].legend(loc="upper left")
+    for ax, part, title in ((axes[0], "by hand", "Planted heads"), (axes[2], "language", f"Heads of {name}")):
+        draw_named(ax, many[many.part == part])
         ax.axhline(1.2, color=GREY, lw=0.8, ls="--")
-        ax.set(ylabel="effective number of kinds", ylim=(0.9, None))
-    kinds.legend(loc="upper left")
+        ax.set(title=title, ylabel="effective number of kinds")
     return shown
 
 
-def draw_named(ax: Axes, rows: DataFrame, title: str, label: str) -> None:
+def draw_named(ax: Axes, rows: DataFrame) -> None:
     """Draw numbers with their intervals by name, with a colour for each layer and a mark for each run."""
     names = list(dict.fromkeys(rows.name))
     for layer, (step, of_layer) in enumerate(rows.groupby("step", dropna=False)):
@@ -163,4 +162,3 @@ def draw_named(ax: Axes, rows: DataFrame, title: str, label: str) -> None:
             places = [names.index(name) + 0.25 * (layer - 1) + 0.06 * (run - 1) for name in some.name]
             points(ax, places, some, PALETTE[layer], None if run else f"layer {step:g}", ms=3, lw=0.8)
     ax.set_xticks(range(len(names)), [name.replace(" a ", " a\n") for name in names])
-    ax.set(title=title, ylabel=label)

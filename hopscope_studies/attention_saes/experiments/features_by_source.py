@@ -1,4 +1,4 @@
-"""Features by the positions that they read, and how many kinds of features a head has (Kissane et al., 2024, 4.1).
+"""Features by the positions that they read, and how many kinds a head has (Kissane et al., 2024, arXiv:2406.17759).
 
 An autoencoder is trained on a planted layer whose heads have known roles in a task like indirect object identification,
 then on two layers of SmolLM2-135M. A feature's kind is the kind of source position that raises its input most.
@@ -12,9 +12,10 @@ from functools import partial
 from pandas import DataFrame
 
 from hopscope.experiments.judging import Claim, Evidence, bound, telling
-from hopscope.experiments.reports import of, table_of
-from hopscope.experiments.work import Finished, Work
+from hopscope.experiments.reports import of
+from hopscope.experiments.work import Work
 from hopscope_studies.attention_saes.claims import CONTROL, about_known
+from hopscope_studies.attention_saes.experiments.attention_saes import table as table
 from hopscope_studies.attention_saes.figure import sources_figure
 from hopscope_studies.attention_saes.measured import SourceKinds
 
@@ -57,11 +58,6 @@ def runs(scale: str) -> Iterator[Work]:
     yield from (
         SourceKinds("made_up" if scale == "quick" else "smollm2", seed=seed, **more) for seed in range(language)
     )
-
-
-def table(runs: list[Finished], scale: str) -> DataFrame:
-    """A row per number; `step` is the layer, and `other` the features: own, before training, or sources misnamed."""
-    return table_of(runs)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

@@ -17,27 +17,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hopscope.language.lens.attention import Edit, Lens
+from hopscope.language.lens.attention import Edit, Lens, Seen
 from hopscope_studies.retrieval_heads.language.needles import Ask
 
 LONGEST = 24  # most tokens that are generated (paper: 50)
 ENOUGH = 0.5  # ROUGE-1 recall above which the paper counts an answer
 
 
-class Looking(Edit):
-    """Records the position that each head attends to most; a list by layer of batch head query."""
-
-    def __init__(self) -> None:
-        self.top: list[Tensor] = []
-
-    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        self.top.append(pattern.argmax(-1))
-        return pattern
-
-    @property
-    def places(self) -> Tensor:
-        """The recorded positions for a single sequence; shape (layer, head, query)."""
-        return torch.cat(self.top)
+def looked(seen: Seen) -> Tensor:
+    """The position that each head attends to most, in a pass over a single sequence; shape (layer, head, query)."""
+    return torch.cat([pattern.argmax(-1) for pattern in seen.patterns])
 
 
 def hit_places(top: Tensor, written: Sequence[int], ids: Tensor, place: slice) -> Tensor:
@@ -167,15 +156,15 @@ class Read(NamedTuple):
 
 def read(begun: Begun, ask: Ask, ends: set[int]) -> Read:
     """Record attention while the answer is given to a question and while the model generates its own."""
-    looking = Looking()
-    (log_p,) = forced(begun, ask.stem, ask.answer, looking)
-    by_force = score(hit_places(looking.places[..., len(ask.stem) :], ask.answer, ask.ids, ask.place))
+    seen = Seen()
+    (log_p,) = forced(begun, ask.stem, ask.answer, seen)
+    by_force = score(hit_places(looked(seen)[..., len(ask.stem) :], ask.answer, ask.ids, ask.place))
     (written,) = free(begun, ends)
     by_itself = torch.zeros_like(by_force)
     if written:  # run again at once, because recording does not change the answer
-        looking = Looking()
-        begun.run(torch.tensor([[begun.last, *written[:-1]]]), looking)
-        by_itself = score(hit_places(looking.places, written, ask.ids, ask.place))
+        seen = Seen()
+        begun.run(torch.tensor([[begun.last, *written[:-1]]]), seen)
+        by_itself = score(hit_places(looked(seen), written, ask.ids, ask.place))
     said = begun.lens.tokenizer.decode(written)
     return Read(by_force, by_itself, log_p, torch.tensor(recall(ask.words, said)))
 

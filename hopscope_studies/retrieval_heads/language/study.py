@@ -105,9 +105,8 @@ def described(asked: Sequence[Ask], reads: Sequence[Read], half: int, induction:
             "answer": asked[0].words,
         },
         "answers": {
-            "log_p": mean_of(log_p, needles),
-            "recall": mean_of(recall, needles),
-            "answered": mean_of(answered.float(), needles),
+            name: mean_of(of.float(), needles)
+            for name, of in (("log_p", log_p), ("recall", recall), ("answered", answered))
         },
         "sparsity": {
             way: sparsity(scores[which], torch.tensor(needles)[which].tolist())
