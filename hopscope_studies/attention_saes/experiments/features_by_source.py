@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from pandas import DataFrame
 
@@ -23,10 +24,15 @@ figure = sources_figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 4, "cpu": 400, "paper": 7200}
-SEEDS = {"quick": (1, 1), "cpu": (5, 3), "paper": (8, 8)}  # of planted layers, and of SmolLM2's autoencoders
-PLANTED = {"model": "by_hand", "expansion": 4.0, "l1": 2.0}
-SIZES = {"quick": {"train": 64, "steps": 10}, "cpu": {"train": 2048, "steps": 1000}}
-SIZES["paper"] = SIZES["cpu"]
+SEEDS = {"quick": (1, 1), "cpu": (5, 3), "paper": (8, 5)}  # of planted layers, and of SmolLM2's autoencoders
+PLANTED: dict[str, Any] = {"model": "by_hand", "expansion": 4.0, "l1": 2.0}
+QUICK: dict[str, Any] = {"train": 64, "steps": 10}  # of a planted layer
+FULL: dict[str, Any] = {"train": 2048, "steps": 1000}
+READ: dict[str, dict[str, Any]] = {  # of SmolLM2
+    "quick": {},
+    "cpu": {"layers": "6,18", "train": 96, "held": 40},
+    "paper": {"layers": "6,12,18,24", "expansion": 4.0, "steps": 2000, "train": 480, "held": 160},
+}
 SEVERAL = 1.2  # effective kinds: about one feature in ten is of another kind (ours)
 MOST = 0.9  # share of heads (paper)
 FAMILY = 0.02  # share of features (ours)
@@ -51,13 +57,9 @@ told = telling(SENTENCES)
 
 def runs(scale: str) -> Iterator[Work]:
     """Planted layers, and layers of SmolLM2; at `paper` with larger autoencoders of more text."""
-    hand, language = SEEDS[scale]
-    paper = {"layers": "6,12,18,24", "expansion": 8.0, "steps": 20_000, "train": 480, "held": 160}
-    more = paper if scale == "paper" else {"layers": "6,18", "train": 96, "held": 40}
-    yield from (SourceKinds(seed=seed, **PLANTED, **SIZES[scale]) for seed in range(hand))
-    yield from (
-        SourceKinds("made_up" if scale == "quick" else "smollm2", seed=seed, **more) for seed in range(language)
-    )
+    quick, (hand, language) = scale == "quick", SEEDS[scale]
+    yield from (SourceKinds(seed=seed, **PLANTED, **(QUICK if quick else FULL)) for seed in range(hand))
+    yield from (SourceKinds("made_up" if quick else "smollm2", seed=seed, **READ[scale]) for seed in range(language))
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
