@@ -12,10 +12,10 @@ from typing import Any
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Claim, Evidence, bound, telling
+from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import of
 from hopscope.experiments.work import Work
-from hopscope_studies.attention_saes.claims import CONTROL, about_known
+from hopscope_studies.attention_saes.claims import CONTROL, about_known, told
 from hopscope_studies.attention_saes.experiments.attention_saes import table as table
 from hopscope_studies.attention_saes.figure import sources_figure
 from hopscope_studies.attention_saes.measured import SourceKinds
@@ -36,23 +36,6 @@ READ: dict[str, dict[str, Any]] = {  # of SmolLM2
 SEVERAL = 1.2  # effective kinds: about one feature in ten is of another kind (ours)
 MOST = 0.9  # share of heads (paper)
 FAMILY = 0.02  # share of features (ours)
-SENTENCES = {
-    "kinds_are_told": "Nine in ten recovered features of a planted layer are given their own head and kind of source.",
-    "two_tasks_are_told": "Of a planted layer's heads only the one with two tasks has more than 1.2 effective kinds of "
-    "features (whole 95 % intervals).",
-    "no_copies_in_another_sequence": "Control: if sources are named after another sequence's tokens, next to no "
-    "features read earlier copies of a token, or what followed them.",
-    "most_heads_do_several_things": "Nine in ten of the heads of two layers of SmolLM2 have more than 1.2 effective "
-    "kinds of features (whole 95 % intervals).",
-    "heads_specialise": "Control: heads of SmolLM2 have fewer kinds of features than if features are dealt to heads.",
-    "more_kinds_than_before_training": "Control: before an autoencoder of SmolLM2 is trained, heads have fewer kinds "
-    "of features than after it.",
-    "induction_features_come_late": "More features of SmolLM2's layer 18 than of its layer 6 read what followed an "
-    "earlier copy of the token (95 % intervals apart).",
-    "three_families_in_layer_18": "In SmolLM2's layer 18 each of three families has 2 % of the features or more: those "
-    "that read what followed an earlier copy, the last three positions, and positions further back.",
-}
-told = telling(SENTENCES)
 
 
 def runs(scale: str) -> Iterator[Work]:
