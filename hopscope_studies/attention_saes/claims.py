@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from pandas import DataFrame, Series
 
@@ -18,59 +20,15 @@ FEW = 0.1  # of all features are dead (ours)
 HALF = 0.5  # of the score after a long prefix
 COPIES = 0.1  # error below which a small model copies (ours)
 CONTROL = "control (ours)"
-#: What is claimed, by id.
-SENTENCES = {
-    "known_features_recovered": "If the outputs of a layer with hand-set weights are sums of known directions, twice "
-    "as many as dimensions, a sparse autoencoder recovers nine in ten of these directions (with a cosine of 0.9 or "
-    "more).",
-    "not_recovered_by_chance": "Random dictionaries, an untrained autoencoder, an autoencoder trained on permuted "
-    "activations, and principal components recover next to none of a hand-set layer's known directions.",
-    "features_are_of_the_right_head": "In a hand-set layer, nine in ten of the features that match a known direction "
-    "read mostly from the head that writes it (0.8 or more, by the paper's attribution).",
-    "known_prefixes_told": "In a hand-set layer, an induction head that needs n matching tokens has an induction "
-    "score of 1 after prefixes of n tokens or more, and of 0 after shorter ones.",
-    "toy_features_recovered": "In small trained models that copy, a sparse autoencoder recovers at least half of the "
-    "directions that the second layer's head writes for the tokens that it attends to.",
-    "toy_features_explain_more_than_components": "In small trained models that copy, the active features of a sparse "
-    "autoencoder explain more of the variance of attention outputs than the same number of principal components.",
-    "loss_recovered": "A sparse autoencoder of one layer of a language model recovers more than 80 % of what the "
-    "layer's attention outputs lower the loss by.",
-    "few_features_at_once": "On text that it was not trained on, a sparse autoencoder of a language model's "
-    "attention outputs has fewer than 20 features active at once.",
-    "few_dead_features": "At most a tenth of the features of a sparse autoencoder of a language model's attention "
-    "outputs are dead, that is, active in none of the training vectors.",
-    "better_than_random_dictionaries": "With an autoencoder's reconstruction of attention outputs, the loss is lower "
-    "than with the best of ten random dictionaries, equally sparse.",
-    "better_than_components": "With an autoencoder's reconstruction of attention outputs, the loss is lower than with "
-    "as many principal components as features are active at once.",
-    "better_than_shuffled": "With an autoencoder's reconstruction of attention outputs, the loss is lower than with "
-    "the best of ten shufflings of its own reconstructions over tokens.",
-    "better_than_the_mean": "With an autoencoder's reconstruction of attention outputs, the loss is lower than with "
-    "the layer's mean output.",
-    "some_want_long_prefixes": "After a prefix of one matching token, some induction heads have less than half of "
-    "their full induction score (the whole 95 % interval lies below half; judged on other sequences than those that "
-    "chose the heads).",
-    "others_do_not": "After a prefix of one matching token, some induction heads have more than half of their "
-    "induction score after long prefixes of six and nine tokens (the whole 95 % interval lies above half; judged on "
-    "other sequences than those that chose the heads).",
-    "the_kinds_differ": "After a prefix of one matching token, the induction score of short-prefix induction heads "
-    "is a larger share of its value after long prefixes (six and nine tokens) than that of long-prefix induction "
-    "heads is.",
-    "direct_effects_differ": "After a prefix of one matching token, the direct effect of short-prefix induction "
-    "heads on the right token's logit is a larger share of its value after long prefixes (six and nine tokens) than "
-    "the direct effect of long-prefix induction heads is.",
-    "long_ones_want_the_order": "If the tokens of the prefix, except the last, are put in another order, long-prefix "
-    "induction heads keep a smaller share of their induction score than short-prefix induction heads do.",
-    "none_where_lengths_are_shuffled": "Control: if the lengths of prefixes are shuffled, no head counts as a "
-    "long-prefix induction head, and in a model at its initial weights no head counts as an induction head.",
-    "short_ones_serve_short_prefixes": "Ablating the short-prefix induction heads with the highest scores raises the "
-    "loss more after one matching token than ablating any of ten random sets of as many other heads does.",
-    "long_ones_serve_long_prefixes": "Ablating the long-prefix induction heads with the highest scores raises the loss "
-    "more after nine matching tokens than ablating any of ten random sets of as many other heads does.",
-    "long_ones_gain_with_length": "From prefixes of one matching token to prefixes of nine, the share of the "
-    "prefix's gain in log-probability that is lost without long-prefix induction heads rises more than the share "
-    "lost without short-prefix ones.",
+#: What a reconstruction is compared with, by claim.
+BETTER = {
+    "better_than_random_dictionaries": "random",
+    "better_than_components": "components",
+    "better_than_shuffled": "shuffled",
+    "better_than_the_mean": "mean",
 }
+#: What is claimed, by id.
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "claims.toml").read_text(encoding="utf-8"))
 told = telling(SENTENCES)
 
 
@@ -134,12 +92,7 @@ def about_layer(table: DataFrame) -> Iterator[Claim]:
     yield claim("loss_recovered", low, "lower end of the loss recovered", number=mean.mean(), above=MOST)
     yield claim("few_features_at_once", sae(table, "l0"), "mean number of features", below=SPARSE)
     yield told(Evidence(table, "3"), "few_dead_features", sae(table, "dead"), "share of features", at_most=FEW)
-    for id, name in (
-        ("better_than_random_dictionaries", "random"),
-        ("better_than_components", "components"),
-        ("better_than_shuffled", "shuffled"),
-        ("better_than_the_mean", "mean"),
-    ):
+    for id, name in BETTER.items():
         low = of(table, "beyond", name, "low")
         yield told(Evidence(table, CONTROL), id, low, "lower end of nats per token", above=0)
 

@@ -6,7 +6,8 @@ between the loss with outputs at zero (0) and the model's own loss (1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.core.seeds import generator
-from hopscope.language.lens.attention import Edit, Lens
-from hopscope.language.lens.estimates import Number, number, over_needles
-from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, trained
+from hopscope.experiments.reports import Row, row
+from hopscope.language.lens.attention import Edit, Lens, Seen
+from hopscope.language.lens.estimates import Number, beyond, number, over_needles
+from hopscope.probes.sparse_autoencoder import SparseAutoencoder, SparseTraining, attribution, explained, fresh, trained
+from hopscope_studies.attention_saes.kinds import by_source, kind_rows
 from hopscope_studies.attention_saes.text import blocks, sha256
 
 Watch = Callable[[str], None]
@@ -33,16 +36,20 @@ class Reached(Exception):
     """Ends a pass as soon as a layer's outputs are known."""
 
 
-class Catch(Edit):
-    """Keeps one layer's outputs, and ends the pass."""
+class Catch(Seen):
+    """Keeps the values, patterns and outputs of all layers up to one, and ends the pass there."""
 
-    def __init__(self, layer: int):
-        self.layer = layer
-        self.z = torch.empty(0)
+    def __init__(self, last: int):
+        super().__init__()
+        self.last, self.v = last, list[Tensor]()
+
+    def inputs(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self.v.append(v)
+        return q, k, v
 
     def output(self, layer: int, z: Tensor) -> Tensor:
-        if layer == self.layer:
-            self.z = z
+        super().output(layer, z)
+        if layer == self.last:
             raise Reached
         return z
 
@@ -61,16 +68,18 @@ class Put(Edit):
 
 
 @torch.no_grad()
+def caught(lens: Lens, ids: Tensor, last: int) -> Iterator[tuple[Tensor, Catch]]:
+    """Batches of blocks, and what is caught of each up to a layer."""
+    for some in ids.split(BATCH):
+        seen = Catch(last)
+        with suppress(Reached):
+            lens.run(lens.embed(some), seen)
+        yield some, seen
+
+
 def outputs(lens: Lens, ids: Tensor, layer: int) -> Blocks:
     """All heads' outputs of a layer, concatenated, without those at the start token."""
-    found = []
-    for start in range(0, len(ids), BATCH):
-        seen = Catch(layer)
-        try:
-            lens.run(lens.embed(ids[start : start + BATCH]), seen)
-        except Reached:
-            found.append(seen.z[:, 1:].flatten(2))
-    return torch.cat(found)
+    return torch.cat([seen.outputs[layer][:, 1:].flatten(2) for _, seen in caught(lens, ids, layer)])
 
 
 @dataclass(frozen=True)
@@ -95,13 +104,8 @@ class Splice:
     @torch.no_grad()
     def of(cls, lens: Lens, ids: Tensor, layer: int) -> Splice:
         """Run held-out text up to a layer, and keep the stream and the outputs there."""
-        streams: list[Tensor] = []
-        hook = lens.layers[layer].register_forward_pre_hook(lambda _, args: streams.append(args[0]))
-        try:
-            z = outputs(lens, ids, layer)
-        finally:
-            hook.remove()
-        return cls(lens, ids, layer, torch.cat(streams), z)
+        streams = [lens.streams(some)[0][layer] for some in ids.split(BATCH)]
+        return cls(lens, ids, layer, torch.cat(streams), outputs(lens, ids, layer))
 
     @torch.no_grad()
     def loss(self, z: Blocks | None = None) -> Float[Tensor, "block"]:
@@ -195,6 +199,34 @@ def layer_report(
     }
 
 
+def layer_kinds(
+    lens: Lens, layers: Sequence[int], training: SparseTraining, counts: tuple[int, int], watch: Watch
+) -> Iterator[Row]:
+    """Rows on the kinds of features of several layers, by sources in other text than an autoencoder was trained on.
+
+    Controls name sources after another block's tokens, and take features before training. `step` is the layer.
+    """
+    half = training.seed % 2
+    text, other = (blocks(lens.tokenizer, n, which) for n, which in zip(counts, (half, 1 - half), strict=True))
+    for at in layers:
+        watch(f"reading {sum(counts)} blocks of text up to layer {at}, and training an autoencoder")
+        known, held = outputs(lens, text, at).flatten(0, 1), list(caught(lens, other, at))
+        sae = trained(known, training)
+        own, foreign = (
+            torch.cat([by_source(seen.patterns[at], seen.v[at], some.roll(by, 0)) for some, seen in held])
+            for by in (0, 1)
+        )
+        z = own.sum(2).flatten(1)
+        rows = [
+            row("autoencoder", "l0", at_once(sae, z)),
+            row("autoencoder", "explained", explained(z, sae(z))),
+            *kind_rows(sae, own, "own"),
+            *kind_rows(sae, foreign, "another's"),
+            *kind_rows(fresh(known, training).requires_grad_(False), own, "untrained"),
+        ]
+        yield from ({**one, "step": at} for one in rows)
+
+
 def at_once(found: SparseAutoencoder, z: Tensor) -> float:
     """The mean number of features active at once."""
     return float((found.encode(z) > 0).double().sum(-1).mean())
@@ -249,7 +281,7 @@ def recovered(found: SparseAutoencoder, known: Tensor, splice: Splice) -> dict[s
         "cost_of_zero": number(zero - clean),
         "recovered": {name: share(clean, zero, one) for name, one in losses.items()},
         "beyond": {
-            kind: beyond(losses["features"], [one for name, one in losses.items() if name.startswith(kind)])
+            kind: below(losses["features"], [one for name, one in losses.items() if name.startswith(kind)])
             for kind in ("random", "shuffled", "components", "mean")
         },
     }
@@ -267,7 +299,6 @@ def share(clean: Tensor, zero: Tensor, loss: Tensor) -> Number:
     return over_needles(lambda means: means[:, 0] / means[:, 1], rows, range(len(rows)))
 
 
-def beyond(loss: Tensor, beside: list[Tensor]) -> Number:
+def below(loss: Tensor, beside: list[Tensor]) -> Number:
     """By how much a loss is below the lowest of others (nats), which is found anew in every bootstrap sample."""
-    rows = torch.stack([loss, *beside], 1)
-    return over_needles(lambda means: means[:, 1:].min(1).values - means[:, 0], rows, range(len(rows)))
+    return beyond(-loss, [-one for one in beside], range(len(loss)))

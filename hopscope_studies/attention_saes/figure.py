@@ -137,3 +137,28 @@ def draw_costs(ax: Axes, rows: DataFrame) -> None:
     ax.set_xticks([0, 1], ["one token", "nine tokens"])
     ax.set(xlim=(-0.5, 1.5), ylabel="part of the gain that is lost", title="Heads cut, after a prefix of")
     ax.legend(loc="upper right")
+
+
+@styled
+def sources_figure(table: DataFrame) -> Figure:
+    """Effective kinds of each planted head; features by kind of source, and effective kinds of each head, by layer."""
+    shown, own, name = picture(12.5, 3.6), table[table.other == "own"], table.model.iloc[-1]
+    axes, many = shown.subplots(1, 3, width_ratios=[0.6, 1.2, 1.2]), own[own.kind == "number of kinds"]
+    draw_named(axes[1], own[(own.part == "language") & (own.kind == "share")])
+    axes[1].set(title=f"{name}: features", ylabel="share of features")
+    axes[1].legend(loc="upper left")
+    for ax, part, title in ((axes[0], "by hand", "Planted heads"), (axes[2], "language", f"Heads of {name}")):
+        draw_named(ax, many[many.part == part])
+        ax.axhline(1.2, color=GREY, lw=0.8, ls="--")
+        ax.set(title=title, ylabel="effective number of kinds")
+    return shown
+
+
+def draw_named(ax: Axes, rows: DataFrame) -> None:
+    """Draw numbers with their intervals by name, with a colour for each layer and a mark for each run."""
+    names = list(dict.fromkeys(rows.name))
+    for layer, (step, of_layer) in enumerate(rows.groupby("step", dropna=False)):
+        for run, (_, some) in enumerate(of_layer.groupby("run")):
+            places = [names.index(name) + 0.25 * (layer - 1) + 0.06 * (run - 1) for name in some.name]
+            points(ax, places, some, PALETTE[layer], None if run else f"layer {step:g}", ms=3, lw=0.8)
+    ax.set_xticks(range(len(names)), [name.replace(" a ", " a\n") for name in names])

@@ -11,7 +11,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.language.lens.ablation import Head, random_heads, short
 from hopscope.language.lens.attention import Lens
-from hopscope.language.lens.estimates import Number, number
+from hopscope.language.lens.estimates import Number, beyond, number
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, LONG, Looks, Sequences, looks, sequences, without
 
 Watch = Callable[[str], None]
@@ -135,23 +135,18 @@ def cut(
     left = without(lens, drawn, list(sets.values()), (ONE, LAST))
     whole = seen.log_p[half:][:, [ONE, LAST]]
     lost = (whole - left).permute(1, 0, 2)  # sequence set condition
-    gained = whole - seen.log_p[half:, :1]
+    gained, rows = whole - seen.log_p[half:, :1], range(len(whole))
     beside = [names.index(name) for name in names if name.startswith("random")]
     return {
         "heads": {name: [short(head) for head in found] for name, found in sets.items()},
         "lost": {name: [number(lost[:, i, c]) for c in range(2)] for i, name in enumerate(names)},
         "gained": [number(gained[:, c]) for c in range(2)],
         "beyond": {
-            kind: [number(lost[..., c], over_worst(names.index(kind), beside)) for c in range(2)]
+            kind: [beyond(one[names.index(kind)], [*one[beside]], rows) for one in lost.permute(2, 1, 0)]
             for kind in ("short", "long")
         },
         "interaction": interaction(lost, gained, names),
     }
-
-
-def over_worst(one: int, beside: list[int]) -> Callable[[Tensor], Tensor]:
-    """A statistic: the loss without one set of heads minus the highest loss without other sets."""
-    return lambda means: means[:, one] - means[:, beside].max(1).values
 
 
 def interaction(lost: Tensor, gained: Tensor, names: list[str]) -> Number:

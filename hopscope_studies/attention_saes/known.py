@@ -9,28 +9,9 @@ from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.models.base import Model
-from hopscope.probes.sparse_autoencoder import (
-    SparseAutoencoder,
-    SparseTraining,
-    attribution,
-    explained,
-    fresh,
-    matched,
-    trained,
-)
+from hopscope.probes import sparse_autoencoder as sparse
 from hopscope.tasks.repeated_segment import RepeatedSegment
-from hopscope_studies.attention_saes.by_hand import (
-    N_HEADS,
-    N_TOKENS,
-    ORDERS,
-    PATTERN,
-    by_hand,
-    directions,
-    drawn,
-    outputs,
-    prefix_heads,
-    true_l0,
-)
+from hopscope_studies.attention_saes import by_hand as hands
 from hopscope_studies.attention_saes.features import DRAWS, MOSTLY, at_once, principal
 from hopscope_studies.attention_saes.prefixes import CONDITIONS, sequences
 
@@ -38,55 +19,55 @@ ALIKE = 0.9  # cosine from which a direction is recovered
 ENOUGH = 20  # times a token must be attended to for its mean output to be known
 
 
-def by_hand_report(seed: int, sequences_read: int, training: SparseTraining) -> dict[str, Any]:
+def by_hand_report(seed: int, sequences_read: int, training: sparse.SparseTraining) -> dict[str, Any]:
     """A report on the hand-set layers: what is recovered, from which heads, and scores of heads by prefix."""
-    model = by_hand(seed)
-    z, held = (outputs(model, drawn(sequences_read, 2 * seed + other)) for other in range(2))
-    known = directions(model)
-    found = trained(z, training.but(seed=seed))
-    owner = torch.arange(N_HEADS).repeat_interleave(N_TOKENS)
+    model = hands.by_hand(seed)
+    z, held = (hands.outputs(model, hands.drawn(sequences_read, 2 * seed + other)) for other in range(2))
+    known = hands.directions(model)
+    found = sparse.trained(z, training.but(seed=seed))
+    owner = torch.arange(hands.N_HEADS).repeat_interleave(hands.N_TOKENS)
     return {
         "known": len(known),
         "d": z.shape[1],
-        "true_l0": true_l0(model, drawn(sequences_read, 2 * seed + 1)),
+        "true_l0": hands.true_l0(model, hands.drawn(sequences_read, 2 * seed + 1)),
         **compared(found, z, held, known, training.but(seed=seed)),
         "right_head": right_head(found, held, known, owner),
-        "prefixes": by_prefix(prefix_heads(), seed),
+        "prefixes": by_prefix(hands.prefix_heads(), seed),
     }
 
 
-def right_head(found: SparseAutoencoder, held: Tensor, known: Tensor, owner: Tensor) -> float:
+def right_head(found: sparse.SparseAutoencoder, held: Tensor, known: Tensor, owner: Tensor) -> float:
     """The share of features matching a known direction that read mostly from its head."""
     cosines = torch.nn.functional.normalize(known, dim=1) @ found.W_dec.T
     best, feature = cosines.max(1)
     there = best >= ALIKE
-    shares = attribution(found, held, len(owner.unique()))[feature]
+    shares = sparse.attribution(found, held, len(owner.unique()))[feature]
     right = shares.gather(1, owner[:, None])[:, 0] > MOSTLY
     return float(right[there].double().mean()) if there.any() else 0.0
 
 
 def compared(
-    found: SparseAutoencoder, z: Tensor, held: Tensor, known: Tensor, training: SparseTraining
+    found: sparse.SparseAutoencoder, z: Tensor, held: Tensor, known: Tensor, training: sparse.SparseTraining
 ) -> dict[str, Any]:
     """What an autoencoder recovers, next to untrained and random dictionaries and to training on shuffled data."""
-    cosines = matched(known, found.W_dec)
-    mixed = trained(apart(z, training.seed), training)
+    cosines = sparse.matched(known, found.W_dec)
+    mixed = sparse.trained(apart(z, training.seed), training)
     l0, features = at_once(found, held), len(found.b_enc)
     return {
         "features": features,
         "l0": l0,
         "dead": float(((found.encode(z) > 0).sum(0) == 0).double().mean()),
-        "explained": explained(held, found(held)),
-        "explained_by_components": explained(held, principal(z, max(round(l0), 1))(held)),
+        "explained": sparse.explained(held, found(held)),
+        "explained_by_components": sparse.explained(held, principal(z, max(round(l0), 1))(held)),
         "recovered": share(cosines),
         "cosine": float(cosines.mean()),
         "cosines": cosines.quantile(torch.tensor([0.1, 0.5, 0.9])).tolist(),
-        "untrained": share(matched(known, fresh(z, training).W_dec)),
-        "mixed": share(matched(known, mixed.W_dec)),
-        "mixed_cosine": float(matched(known, mixed.W_dec).mean()),
-        "components": share(matched(known, torch.linalg.eigh((z - z.mean(0)).T @ (z - z.mean(0))).eigenvectors.T)),
-        "random": [share(matched(known, random_rows(z, features, draw))) for draw in range(DRAWS)],
-        "random_cosine": [float(matched(known, random_rows(z, features, draw)).mean()) for draw in range(DRAWS)],
+        "untrained": share(sparse.matched(known, sparse.fresh(z, training).W_dec)),
+        "mixed": share(sparse.matched(known, mixed.W_dec)),
+        "mixed_cosine": float(sparse.matched(known, mixed.W_dec).mean()),
+        "components": share(sparse.matched(known, torch.linalg.eigh(z.T.cov()).eigenvectors.T)),
+        "random": [share(sparse.matched(known, random_rows(z, features, draw))) for draw in range(DRAWS)],
+        "random_cosine": [float(sparse.matched(known, random_rows(z, features, draw)).mean()) for draw in range(DRAWS)],
     }
 
 
@@ -111,19 +92,20 @@ def random_rows(z: Tensor, n: int, seed: int) -> Tensor:
 
 def by_prefix(model: Model, seed: int) -> list[dict[str, Any]]:
     """The hand-set layer's heads with their orders, and their scores by prefix length."""
-    some = sequences(torch.arange(N_TOKENS), 64, generator(seed, "prefixes by hand"), length=32)
+    some = sequences(torch.arange(hands.N_TOKENS), 64, generator(seed, "prefixes by hand"), length=32)
     rows = torch.arange(len(some.place))
-    found = torch.stack([model(ids, cache=[PATTERN])[1][PATTERN][rows, :, -1, some.place] for ids in some.ids])
+    patterns = [model(ids, cache=[hands.PATTERN])[1][hands.PATTERN] for ids in some.ids]
+    found = torch.stack([pattern[rows, :, -1, some.place] for pattern in patterns])
     return [
         {"head": f"L0H{head}", "order": order, "by_prefix": dict(zip(map(str, CONDITIONS), scores, strict=True))}
-        for head, (order, scores) in enumerate(zip(ORDERS, found.mean(1).T.tolist(), strict=True))
+        for head, (order, scores) in enumerate(zip(hands.ORDERS, found.mean(1).T.tolist(), strict=True))
     ]
 
 
 # Trained models
 
 
-def toy_report(model: Model, task: RepeatedSegment, n: int, training: SparseTraining) -> dict[str, Any]:
+def toy_report(model: Model, task: RepeatedSegment, n: int, training: sparse.SparseTraining) -> dict[str, Any]:
     """A small model's second layer: its known directions are its mean outputs, by the token attended to most."""
     z, token = attended(model, task, n, "activations of a toy")
     held, _ = attended(model, task, n, "others of a toy")
@@ -131,7 +113,7 @@ def toy_report(model: Model, task: RepeatedSegment, n: int, training: SparseTrai
     counts = torch.bincount(token, minlength=int(task.d_vocab))
     sums = torch.zeros(len(counts), z.shape[1]).index_add_(0, token, z - centre)
     known = (sums / counts.clamp(min=1)[:, None])[counts >= ENOUGH]
-    found = trained(z, training)
+    found = sparse.trained(z, training)
     return {
         "known": len(known),
         "d": z.shape[1],

@@ -80,3 +80,31 @@ class Layer(OfModel):
         training = SparseTraining(expansion=self.expansion, steps=self.steps, seed=self.seed)
         tried = [float(part) for part in self.l1.split(",")]
         return layer_report(lens, self.layer, training, tried, (self.train, self.held), print)
+
+
+@dataclass(frozen=True)
+class SourceKinds(OfModel):
+    """Rows on features by kind of source, in a planted layer (`by_hand`) or in layers of a language model."""
+
+    label = "source-kinds"
+    file = REPORT
+
+    model: str = setting("smollm2", "which")
+    layers: str = setting("6,12,18", "whose attention outputs, separated by commas; by_hand has one")
+    train: int = setting(112, "blocks of text, or planted sequences, to train on")
+    held: int = setting(48, "blocks of other text to judge by; as many planted sequences as to train on")
+    expansion: float = setting(2.0, "features per dimension")
+    l1: float = setting(4.0, "weight of the features' sum")
+    steps: int = setting(300, "updates of 512 vectors")
+    seed: int = setting(0, "of the autoencoder and planted directions; odd ones swap the halves of the text")
+
+    def report(self) -> dict[str, Any]:
+        from hopscope.language.lens.attention import Lens
+        from hopscope_studies.attention_saes.features import layer_kinds
+        from hopscope_studies.attention_saes.planted import planted_rows
+
+        training = SparseTraining(expansion=self.expansion, l1=self.l1, steps=self.steps, seed=self.seed)
+        if self.model == "by_hand":
+            return {"rows": list(planted_rows(self.seed, self.train, training))}
+        layers = [int(layer) for layer in self.layers.split(",")]
+        return {"rows": list(layer_kinds(Lens(self.opened()), layers, training, (self.train, self.held), print))}

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.language.lens.ablation import Ablate, Head
-from hopscope.language.lens.attention import Edit, Lens
+from hopscope.language.lens.attention import Lens, Seen
 
 LENGTH = 64
 PREFIXES = (0, 1, 2, 3, 4, 6, 9)  # tokens copied; 0 is a control
@@ -90,23 +90,6 @@ def copied(base: Tensor, place: Tensor, p: int) -> Tensor:
     return ids
 
 
-class LooksBack(Edit):
-    """Keeps every head's attention from the last position to one position, and its output at the last position."""
-
-    def __init__(self, place: Tensor):
-        self.place = place
-        self.scores: list[Tensor] = []  # sequence head, per layer
-        self.outputs: list[Tensor] = []  # sequence head d_head, per layer
-
-    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        self.scores.append(pattern[torch.arange(len(pattern)), :, -1, self.place])
-        return pattern
-
-    def output(self, layer: int, z: Tensor) -> Tensor:
-        self.outputs.append(z[:, -1])
-        return z
-
-
 @dataclass(frozen=True)
 class Looks:
     """Measurements of all heads in all conditions.
@@ -136,7 +119,7 @@ def looks(lens: Lens, drawn: Sequences) -> Looks:
 
 def looks_at(lens: Lens, ids: Tensor, drawn: Sequences) -> tuple[Tensor, Tensor, Tensor]:
     """Scores and direct effects (sequence, layer, head) and log-probabilities (sequence) in one condition."""
-    seen, last = LooksBack(drawn.place), []
+    seen, last = Seen(), []
     hook = lens.model.model.norm.register_forward_pre_hook(lambda _, args: last.append(args[0][:, -1]))
     try:
         logits = lens.run(lens.embed(ids), seen)
@@ -145,15 +128,16 @@ def looks_at(lens: Lens, ids: Tensor, drawn: Sequences) -> tuple[Tensor, Tensor,
     unembed = lens.model.lm_head.weight
     reads = (unembed[drawn.right] - unembed.mean(0)) * lens.factors(lens.model.model.norm, last[0])  # sequence d_model
     direct = []
+    scores = [pattern[torch.arange(len(ids)), :, -1, drawn.place] for pattern in seen.patterns]
     for layer, z in enumerate(seen.outputs):
         block = lens.layers[layer]
         write = block.self_attn.o_proj.weight.T.unflatten(0, (lens.n_heads, -1))
-        parts = torch.einsum("shd,hdm->shm", z, write)
+        parts = torch.einsum("shd,hdm->shm", z[:, -1], write)
         if lens.norms_behind:
             parts = parts * lens.factors(block.post_attention_layernorm, parts.sum(1))[:, None]
         direct.append(torch.einsum("shm,sm->sh", parts, reads))
     log_p = logits.log_softmax(-1).gather(1, drawn.right[:, None])[:, 0]
-    return torch.stack(seen.scores, 1), torch.stack(direct, 1), log_p
+    return torch.stack(scores, 1), torch.stack(direct, 1), log_p
 
 
 @torch.no_grad()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -19,45 +21,7 @@ COPIES = 0.1  # error below which a small model copies (ours)
 EIGHT = "share of the eight highest heads"
 NOTHING = 0.1  # score below which untrained models must stay: the paper's bar
 #: What is claimed, by id; `{model}` is the model asked.
-SENTENCES = {
-    "fewer_than_one_in_twenty": "In {model} fewer than 5 % of all heads have a retrieval score of 0.1 or more, with "
-    "the answer teacher-forced.",
-    "fewer_where_it_writes_itself": "In {model} fewer than 5 % of all heads have a retrieval score of 0.1 or more, "
-    "judged on needles that it finds when it writes the answer itself.",
-    "some_retrieve_most": "{model} has heads that retrieve at least half of the needle's tokens, that is, have a "
-    "retrieval score of 0.5 or more (paper: every model has).",
-    "same_for_other_needles": "Two disjoint sets of needles give the same retrieval heads: at least six of the eight "
-    "with the highest scores are shared.",
-    "same_by_force_and_free": "The model's own answers give the same retrieval heads as teacher-forced answers do: at "
-    "least six of the eight with the highest scores are shared.",
-    "masking_costs_more_than_random": "Masking the eight heads with the highest retrieval scores lowers the needle's "
-    "probability more than masking any of ten random sets of eight other heads.",
-    "masking_costs_more_than_the_same_layers": "Masking the eight heads with the highest retrieval scores lowers the "
-    "needle's probability more than masking any of ten random sets of other heads of the same layers.",
-    "zeroing_costs_more_than_random": "Setting the outputs of the eight heads with the highest retrieval scores to "
-    "zero lowers the needle's probability more than doing so to any of ten random sets of eight other heads.",
-    "published_fewer_than_one_in_twenty": "In each of the seven models whose scores are released fewer than 5 % of "
-    "all heads are retrieval heads.",
-    "some_are_always_on": "Some retrieval heads are always active: they retrieve a token of the needle in over 95 % "
-    "of the questions.",
-    "others_fire_by_context": "Some retrieval heads are active in some contexts only: at least one retrieves tokens "
-    "more or less often, beyond chance, by the needle, its depth, or the length of the text around it.",
-    "masking_costs_more_at_every_size": "Masking the one, four or sixteen heads with the highest retrieval scores "
-    "lowers the needle's probability more than masking any of ten random sets of as many other heads.",
-    "masked_it_answers_less": "With the eight heads of the highest retrieval scores masked, the model itself finds "
-    "fewer needles than with any of ten random sets of eight other heads masked.",
-    "plain_text_is_spared": "On plain text, where nothing is looked up, masking the eight heads with the highest "
-    "retrieval scores raises the loss by at most a quarter of its rise on the needle.",
-    "ranks_like_induction": "Heads with higher induction scores have higher retrieval scores (Spearman's rank "
-    "correlation).",
-    "the_top_are_induction_heads": "At least half of the eight heads of highest retrieval score are among the eight "
-    "of highest induction score.",
-    "by_hand_one": "Control: in a model with hand-set weights the head that copies has a retrieval score of 1, and "
-    "every other head a score of 0.",
-    "untrained_none": "Control: at initial weights no head is a retrieval head.",
-    "toys_that_copy": "Control: small trained models that copy have a head with a retrieval score of at least 0.9.",
-    "untrained_toys_none": "Control: before training, small models that later copy have no retrieval head.",
-}
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "claims.toml").read_text(encoding="utf-8"))
 
 
 def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:

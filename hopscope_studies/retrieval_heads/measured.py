@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hopscope.core.settings import setting
@@ -45,6 +45,6 @@ class Published(Report):
     seed: int = setting(0, "there is none")
 
     def report(self) -> dict[str, Any]:
-        return {"models": [asdict(one) for one in MODELS]}
+        return {"models": MODELS}
 
     rows = staticmethod(released)

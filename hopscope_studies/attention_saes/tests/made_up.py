@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hopscope.experiments.reports import row
+
 CURVES = {
     "L2H0": [0.0, 0.8, 0.9, 0.9, 0.9, 0.9, 0.9, 0.6],
     "L2H1": [0.0, 0.1, 0.3, 0.4, 0.45, 0.5, 0.5, 0.1],
@@ -87,5 +89,24 @@ LAYER: dict[str, Any] = {
     "beyond": {kind: number(0.05) for kind in ("random", "shuffled", "components", "mean")},
 }
 
+
+def source_kinds(**changes: float) -> dict[str, Any]:
+    """Rows on the features of two layers, as of a language model; each head has features of two kinds or more."""
+    given = {"late": 0.3, "early": 0.05, "kinds": 2.0, "untrained": 1.2, "specialised": 0.5, "foreign": 0.01} | changes
+    rows: list[dict[str, Any]] = []
+    for layer in (6, 18):
+        found = {"own": given["kinds"], "another's": 1.5, "untrained": given["untrained"]}
+        for what, kinds in found.items():
+            after = given["late" if layer == 18 else "early"] if what == "own" else given["foreign"]
+            shares = {"start": 0.1, "self": 0.2, "after a copy": after, "copy": 0.01, "near": 0.2, "far": 0.2}
+            about = {"other": what, "step": layer}
+            rows += [row("share", name, number(share), **about) for name, share in shares.items()]
+            rows += [row("owned", f"H{head}", 20, **about) for head in range(2)]
+            rows += [row("number of kinds", f"H{head}", number(kinds), **about) for head in range(2)]
+            rows += [row("mean kinds", "own", kinds, **about)]
+            rows += [row("specialised", "heads", given["specialised"], **about)]
+    return {"rows": rows}
+
+
 #: What the scale `quick` takes in place of a measurement, by the work's label.
-REPORTS = {"prefix-heads": HEADS, "layer-features": LAYER}
+REPORTS = {"prefix-heads": HEADS, "layer-features": LAYER, "source-kinds": source_kinds()}

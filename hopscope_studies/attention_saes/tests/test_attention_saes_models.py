@@ -13,11 +13,12 @@ import transformers
 
 from hopscope.language.checkpoints import Opened
 from hopscope.language.lens.ablation import Ablate
-from hopscope.language.lens.attention import Lens
+from hopscope.language.lens.attention import Lens, Seen
 from hopscope.probes.sparse_autoencoder import SparseTraining
 from hopscope_studies.attention_saes import features, heads
-from hopscope_studies.attention_saes.features import Splice, beyond, fitted, layer_report, principal, share
-from hopscope_studies.attention_saes.prefixes import LooksBack, Sequences, looks, sequences, without
+from hopscope_studies.attention_saes.features import Splice, below, fitted, layer_report, principal, share
+from hopscope_studies.attention_saes.kinds import by_source
+from hopscope_studies.attention_saes.prefixes import Sequences, looks, sequences, without
 from hopscope_studies.attention_saes.tests.made_up import HEADS, LAYER
 from tests.language import planted
 from tests.language.of_models import fields
@@ -80,7 +81,7 @@ def test_direct_effects_add_up_to_the_logit(lens, drawn):
     streams: list[torch.Tensor] = []
     norm = lens.model.model.norm
     hooks.append(norm.register_forward_pre_hook(lambda _, args: streams.append(args[0][:, -1])))
-    logits = lens.run(lens.embed(ids), LooksBack(drawn.place))
+    logits = lens.run(lens.embed(ids), Seen())
     for hook in hooks:
         hook.remove()
     reads = lens.model.lm_head.weight[drawn.right] - lens.model.lm_head.weight.mean(0)
@@ -101,7 +102,7 @@ def test_direct_effects_add_up_behind_gemmas_norms():
     behind = [layer.post_feedforward_layernorm for layer in lens.layers]
     hooks = [one.register_forward_hook(lambda _, __, out: added.append(out[:, -1])) for one in behind]
     hooks.append(norm.register_forward_pre_hook(lambda _, args: streams.append(args[0][:, -1])))
-    logits = lens.run(lens.embed(ids), LooksBack(some.place))
+    logits = lens.run(lens.embed(ids), Seen())
     for hook in hooks:
         hook.remove()
     reads = lens.model.lm_head.weight[some.right] - lens.model.lm_head.weight.mean(0)
@@ -139,7 +140,7 @@ def test_losses_with_outputs_put_in_the_layers_place(lens, splice):
     assert share(clean, zero, clean)["mean"] == pytest.approx(1) and share(clean, zero, zero)["mean"] == 0
     halfway = share(clean, zero, (clean + zero) / 2)
     assert halfway["low"] == pytest.approx(0.5, abs=1e-3) and halfway["high"] == pytest.approx(0.5, abs=1e-3)
-    assert beyond(clean, [clean + 1, clean + 0.5])["mean"] == pytest.approx(0.5, abs=1e-5)
+    assert below(clean, [clean + 1, clean + 0.5])["mean"] == pytest.approx(0.5, abs=1e-5)
 
 
 def test_principal_components_and_least_squares_by_numpy():
@@ -171,3 +172,25 @@ def test_made_up_reports_have_the_fields_of_real_ones(lens, monkeypatch):
     assert found["l1"] == min(sparse, default=2.0)
     (taken,) = [one for one in found["tried"] if one["l1"] == found["l1"]]
     assert taken["recovered"] == found["recovered"]["features"] and taken["l0"] == pytest.approx(found["l0"])
+
+
+def test_layers_are_caught_in_one_pass_and_read_by_source(lens):
+    ids = torch.randint(2, 258, (3, 20), generator=torch.Generator().manual_seed(1))
+    seen = Seen()
+    with torch.no_grad():
+        lens.run(lens.embed(ids), seen)
+    ((some, caught),) = features.caught(lens, ids, 1)
+    assert len(caught.outputs) == len(caught.v) == 2  # the pass ends after layer 1
+    wanted = seen.outputs[1][:, 1:].flatten(2)
+    assert torch.allclose(features.outputs(lens, ids, 1), wanted, atol=1e-6)
+    parts = by_source(caught.patterns[1], caught.v[1], some)
+    assert torch.allclose(parts.sum(2).flatten(1), wanted.flatten(0, 1), atol=1e-5)
+
+
+def test_rows_on_features_by_source_name_layers_and_controls(lens):
+    training = SparseTraining(steps=3, batch=8, expansion=2)
+    rows = list(features.layer_kinds(lens, (0, 2), training, (3, 2), lambda _: None))
+    assert {one["step"] for one in rows} == {0, 2}
+    assert {one["other"] for one in rows if one["kind"] == "share"} == {"own", "another's", "untrained"}
+    shares = [one["value"] for one in rows if one["kind"] == "share" and one["other"] == "untrained"]
+    assert sum(shares) == pytest.approx(2)  # 1 in each layer

@@ -18,7 +18,7 @@ from hopscope.language.lens.ablation import Head, in_same_layers, random_heads, 
 from hopscope.language.lens.attention import Edit, Lens
 from hopscope.language.lens.estimates import beyond, mean_of
 from hopscope_studies.retrieval_heads.language.needles import Ask
-from hopscope_studies.retrieval_heads.language.scores import ENOUGH, Begun, Read, forced, free, recall
+from hopscope_studies.retrieval_heads.language.scores import ENOUGH, Begun, forced, free, recall
 
 SIZES = (1, 4, 8, 16)  # heads that are masked together, if that is at most half of all
 MAIN = 8  # the size for the other measurements, or the largest of `SIZES` that is used
@@ -89,9 +89,9 @@ class Masks:
         wanted = ("none", f"retrieval {self.size}", f"random {self.size} ")
         return {name: heads for name, heads in self.sets.items() if name.startswith(wanted)}
 
-    def measure(self, ask: Ask, found: Read) -> None:
+    def measure(self, ask: Ask, begun: Begun) -> None:
         """One question: the needle's log-probability, also with outputs at zero; plain text; the free answer."""
-        lens, begun = self.lens, found.begun
+        lens = self.lens
         self.found["log_p"].append(told(begun, ask.stem, ask.answer, self.sets, lens))
         self.found["zeroed"].append(told(begun, ask.stem, ask.answer, self.few, lens, zero=True))
         self.found["aside"].append(told(Begun.of(lens, ask.aside), [], ask.after, self.few, lens))

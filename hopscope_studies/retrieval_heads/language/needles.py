@@ -16,19 +16,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
-from hopscope.language.lens.filler import (
-    DAYS,
-    KINDS,
-    LOOKS,
-    NUMBERS,
-    PEOPLE,
-    PLACES,
-    SENTENCES,
-    SPOTS,
-    THINGS,
-    VERBS,
-    WHERE,
-)
+from hopscope.language.lens import filler
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # position in the hay, as a share of its sentences
 HAY = (10, 18, 26)  # sentences of hay; about 200, 310 and 420 tokens with the question
@@ -96,9 +84,10 @@ def needles(seed: int, count: int) -> list[Needle]:
 
 def written(dice: random.Random) -> Needle:
     """A random fact and a question about it, as a needle."""
-    day, who, place, (does, says) = (dice.choice(words) for words in (DAYS, PEOPLE, PLACES, VERBS))  # type: ignore[var-annotated]
-    things = " ".join(dice.choice(words) for words in (NUMBERS, KINDS, THINGS, WHERE))
-    answer = f"{things} the {dice.choice(LOOKS)} {dice.choice(SPOTS)}"
+    day, who, place = (dice.choice(words) for words in (filler.DAYS, filler.PEOPLE, filler.PLACES))
+    does, says = dice.choice(filler.VERBS)
+    things = " ".join(dice.choice(words) for words in (filler.NUMBERS, filler.KINDS, filler.THINGS, filler.WHERE))
+    answer = f"{things} the {dice.choice(filler.LOOKS)} {dice.choice(filler.SPOTS)}"
     return Needle(
         f"Every {day} the {who} of {place} {says} {answer}.",
         f"What does the {who} of {place} {does} every {day}, and where?",
@@ -133,7 +122,7 @@ def every(tokenizer: Any, seed: int, count: int) -> Iterator[Ask | None]:
         for at, depth in enumerate(DEPTHS):
             dice = random.Random(f"{seed} {number} {at}")
             size = HAY[(number + at) % len(HAY)]
-            *hay, after = dice.sample(SENTENCES, size + 1)
+            *hay, after = dice.sample(filler.SENTENCES, size + 1)
             yield encoded(tokenizer, needle, number, depth, hay, after)
 
 

@@ -12,32 +12,21 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hopscope.language.lens.attention import Edit, Lens
+from hopscope.language.lens.attention import Edit, Lens, Seen
 from hopscope_studies.retrieval_heads.language.needles import Ask
 
 LONGEST = 24  # most tokens that are generated (paper: 50)
 ENOUGH = 0.5  # ROUGE-1 recall above which the paper counts an answer
 
 
-class Looking(Edit):
-    """Records the position that each head attends to most; a list by layer of batch head query."""
-
-    def __init__(self) -> None:
-        self.top: list[Tensor] = []
-
-    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        self.top.append(pattern.argmax(-1))
-        return pattern
-
-    @property
-    def places(self) -> Tensor:
-        """The recorded positions for a single sequence; shape (layer, head, query)."""
-        return torch.cat(self.top)
+def looked(seen: Seen) -> Tensor:
+    """The position that each head attends to most, in a pass over a single sequence; shape (layer, head, query)."""
+    return torch.cat([pattern.argmax(-1) for pattern in seen.patterns])
 
 
 def hit_places(top: Tensor, written: Sequence[int], ids: Tensor, place: slice) -> Tensor:
@@ -149,38 +138,35 @@ def ends_of(tokenizer: Any, model: Any) -> set[int]:
     return known | marks
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """One question, with the forced and the free answer.
 
     Attributes:
         forced: the score with the answer given; shape (layer, head).
         free: the score with the model's own answer; shape (layer, head).
-        log_p: mean log-probability of the answer's tokens (nats).
-        recall: ROUGE-1 recall of the model's own answer, 0–1.
-        begun: the cached prompt.
+        log_p: mean log-probability of the answer's tokens (nats), a single number.
+        recall: ROUGE-1 recall of the model's own answer, 0–1, a single number.
     """
 
     forced: Tensor
     free: Tensor
-    log_p: float
-    recall: float
-    begun: Begun
+    log_p: Tensor
+    recall: Tensor
 
 
-def read(lens: Lens, ask: Ask, ends: set[int]) -> Read:
-    """Ask, and record attention while the answer is given and while the model generates its own."""
-    begun = Begun.of(lens, ask.ids)
-    looking = Looking()
-    log_p = float(forced(begun, ask.stem, ask.answer, looking))
-    by_force = score(hit_places(looking.places[..., len(ask.stem) :], ask.answer, ask.ids, ask.place))
+def read(begun: Begun, ask: Ask, ends: set[int]) -> Read:
+    """Record attention while the answer is given to a question and while the model generates its own."""
+    seen = Seen()
+    (log_p,) = forced(begun, ask.stem, ask.answer, seen)
+    by_force = score(hit_places(looked(seen)[..., len(ask.stem) :], ask.answer, ask.ids, ask.place))
     (written,) = free(begun, ends)
     by_itself = torch.zeros_like(by_force)
     if written:  # run again at once, because recording does not change the answer
-        looking = Looking()
-        begun.run(torch.tensor([[begun.last, *written[:-1]]]), looking)
-        by_itself = score(hit_places(looking.places, written, ask.ids, ask.place))
-    return Read(by_force, by_itself, log_p, recall(ask.words, lens.tokenizer.decode(written)), begun)
+        seen = Seen()
+        begun.run(torch.tensor([[begun.last, *written[:-1]]]), seen)
+        by_itself = score(hit_places(looked(seen), written, ask.ids, ask.place))
+    said = begun.lens.tokenizer.decode(written)
+    return Read(by_force, by_itself, log_p, torch.tensor(recall(ask.words, said)))
 
 
 def recall(words: str, said: str) -> float:

@@ -24,7 +24,7 @@ from hopscope.language.lens.scores import head_scores, repeated_tokens
 from hopscope.language.readings.base import Watch
 from hopscope_studies.retrieval_heads.language.masks import MAIN, Masks
 from hopscope_studies.retrieval_heads.language.needles import DEPTHS, HAY, Ask, asks
-from hopscope_studies.retrieval_heads.language.scores import ENOUGH, LONGEST, Read, ends_of, read
+from hopscope_studies.retrieval_heads.language.scores import ENOUGH, LONGEST, Begun, Read, ends_of, read
 
 BAR = 0.1  # score from which the paper calls a head a retrieval head
 PERMUTATIONS = 5000
@@ -39,29 +39,6 @@ class RetrievalStudy(Settings):
     brief: bool = setting(False, "scores alone; nothing is masked")
 
 
-@dataclass(frozen=True)
-class Scores:
-    """The scores on a set of questions.
-
-    Attributes:
-        forced: ask layer head.
-        free: ask layer head.
-        log_p: mean log-probability of each answer's tokens (nats); ask.
-        recall: ROUGE-1 recall of what the model wrote; ask.
-    """
-
-    forced: Tensor
-    free: Tensor
-    log_p: Tensor
-    recall: Tensor
-
-    @classmethod
-    def of(cls, reads: Sequence[Read]) -> Scores:
-        forced, free = (torch.stack([getattr(one, name) for one in reads]) for name in ("forced", "free"))
-        log_p, recall = (torch.tensor([getattr(one, name) for one in reads]) for name in ("log_p", "recall"))
-        return cls(forced, free, log_p, recall)
-
-
 def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> dict[str, Any]:
     """All measurements, as in retrieval.json. Raises BadInput for a model that does not fit."""
     began = time.monotonic()
@@ -73,13 +50,17 @@ def retrieval_study(opened: Opened, settings: RetrievalStudy, watch: Watch) -> d
         choosing = [ask for ask in asked if ask.needle % 2 == 0]
         judging = [ask for ask in asked if ask.needle % 2 == 1]
         watch(f"asking for {len(asked)} needles in hay")
-        first = Scores.of([read(lens, ask, ends) for ask in choosing])
-        masks = None if settings.brief else Masks(lens, ends, settings.seed, first.forced.mean(0), induction)
-        second = Scores.of([judged(read(lens, ask, ends), ask, masks) for ask in judging])
+        reads = [read(Begun.of(lens, ask.ids), ask, ends) for ask in choosing]
+        chosen = torch.stack([one.forced for one in reads]).mean(0)
+        masks = None if settings.brief else Masks(lens, ends, settings.seed, chosen, induction)
+        for ask in judging:
+            reads.append(read(begun := Begun.of(lens, ask.ids), ask, ends))
+            if masks is not None:
+                masks.measure(ask, begun)
     report = {
         **opened.about,
         "protocol": protocol(settings),
-        **described([*choosing, *judging], first, second, induction),
+        **described([*choosing, *judging], reads, len(choosing), induction),
     }
     if masks is not None:
         report["masking"] = masks.report([ask.needle for ask in judging])
@@ -100,26 +81,21 @@ def protocol(settings: RetrievalStudy) -> dict[str, Any]:
     }
 
 
-def judged(found: Read, ask: Ask, masks: Masks | None) -> Read:
-    """One question of the second half, with the effects of masking."""
-    if masks is not None:
-        masks.measure(ask, found)
-    return found
-
-
 # Scores
 
 
-def described(asked: Sequence[Ask], first: Scores, second: Scores, induction: Tensor) -> dict[str, Any]:
-    """Answers, scores, share of retrieval heads, agreement between needles, and induction scores."""
+def described(asked: Sequence[Ask], reads: Sequence[Read], half: int, induction: Tensor) -> dict[str, Any]:
+    """Answers, scores, share of retrieval heads, agreement between needles, and induction scores.
+
+    `half` is the number of questions that chose the heads; they come first.
+    """
     needles = [ask.needle for ask in asked]
-    by_force, by_itself, log_p, recall = (
-        torch.cat([getattr(first, name), getattr(second, name)]) for name in ("forced", "free", "log_p", "recall")
-    )
+    by_force, by_itself, log_p, recall = map(torch.stack, zip(*reads, strict=True))
     answered = recall > ENOUGH
     lengths = [len(ask.ids) for ask in asked], [len(ask.answer) for ask in asked]
     free = by_itself[answered].mean(0) if answered.any() else torch.zeros_like(induction)
     mean = by_force.mean(0)
+    columns = {"forced": mean, "free": free, "induction": induction}
     return {
         "asks": {
             "n": len(asked),
@@ -129,33 +105,23 @@ def described(asked: Sequence[Ask], first: Scores, second: Scores, induction: Te
             "answer": asked[0].words,
         },
         "answers": {
-            "log_p": mean_of(log_p, needles),
-            "recall": mean_of(recall, needles),
-            "answered": mean_of(answered.float(), needles),
+            name: mean_of(of.float(), needles)
+            for name, of in (("log_p", log_p), ("recall", recall), ("answered", answered))
         },
         "sparsity": {
-            "forced": sparsity(by_force, needles),
-            **({"free": sparsity(by_itself[answered], kept(needles, answered))} if answered.any() else {}),
+            way: sparsity(scores[which], torch.tensor(needles)[which].tolist())
+            for way, scores, which in (("forced", by_force, recall >= 0), ("free", by_itself, answered))
+            if which.any()
         },
         "heads": [
-            {"layer": i, "head": j, **{name: float(of[i, j]) for name, of in named(mean, free, induction).items()}}
+            {"layer": i, "head": j, **{name: float(of[i, j]) for name, of in columns.items()}}
             for i, j in torch.cartesian_prod(*map(torch.arange, mean.shape)).tolist()
         ],
         "firing": firing(asked, by_force, top_heads(mean, int((mean >= BAR).sum()))),
-        "halves": compared(first.forced.mean(0), second.forced.mean(0)),
+        "halves": compared(by_force[:half].mean(0), by_force[half:].mean(0)),
         "induction": compared(mean, induction),
         "by_force_and_free": compared(mean, free),
     }
-
-
-def named(forced: Tensor, free: Tensor, induction: Tensor) -> dict[str, Tensor]:
-    """The columns of the table of heads."""
-    return {"forced": forced, "free": free, "induction": induction}
-
-
-def kept(needles: Sequence[int], which: Tensor) -> list[int]:
-    """The needles of some questions."""
-    return [needle for needle, there in zip(needles, which.tolist(), strict=True) if there]
 
 
 def sparsity(scores: Tensor, needles: Sequence[int]) -> dict[str, Any]:

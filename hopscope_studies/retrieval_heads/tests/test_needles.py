@@ -120,7 +120,7 @@ def test_the_head_that_copies_has_a_score_of_one_and_no_other_any(lens, asked):
     ends = ends_of(lens.tokenizer, lens.model)
     with torch.no_grad():
         for ask in asked[::4]:
-            found = read(lens, ask, ends)
+            found = read(Begun.of(lens, ask.ids), ask, ends)
             for scores in (found.forced, found.free):
                 expected = torch.zeros_like(scores)
                 expected[COPIES] = 1.0
@@ -211,7 +211,7 @@ def test_what_has_learnt_nothing_scores_nothing(asked):
     assert torch.equal(opened.model.lm_head.weight, other.model.lm_head.weight)
     lens = Lens(opened)
     with torch.no_grad():
-        scores = torch.stack([read(lens, ask, set()).forced for ask in asked[:4]]).mean(0)
+        scores = torch.stack([read(Begun.of(lens, ask.ids), ask, set()).forced for ask in asked[:4]]).mean(0)
     assert float(scores.max()) < 0.1
 
 

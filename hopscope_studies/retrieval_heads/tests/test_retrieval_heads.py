@@ -49,7 +49,7 @@ def table(
         ("d", 0, "untrained", needles(idle or scores(h0=0.01, h1=0.0))),
         ("e", 0, "toy", toy),
         ("e", 0, "untrained toy", [row("forced", "L1H0", toys[1] / 20)]),
-        ("f", 0, "published", released({"models": [vars(one) for one in MODELS]})),
+        ("f", 0, "published", released({"models": MODELS})),
     ):
         about = {"run": run, "version": "v", "seed": seed, "model": "m", "part": part}
         rows += [{**about, "other": "", "step": None, **one} for one in found]
@@ -115,7 +115,7 @@ def test_dependence_on_context_is_corrected_for_all_that_was_tried():
 
 
 def test_published_shares_and_who_exceeds_the_papers_bound():
-    rows = {one["name"]: one for one in released({"models": [vars(one) for one in MODELS]}) if one["kind"] == "share"}
+    rows = {one["name"]: one for one in released({"models": MODELS}) if one["kind"] == "share"}
     assert {name for name, one in rows.items() if one["value"] > 0.05} == {"Mixtral-8x7B-v0.1", "Yi-6B-200K"}
     assert (rows["Yi-6B-200K"]["low"], rows["Yi-6B-200K"]["high"]) == wilson(53, 1024)
 
@@ -141,5 +141,5 @@ def test_the_figure_shows_heads_shares_and_costs():
     assert "Share of heads with a score ≥ 0.1 (95 %)" in titles and "Always on, and by context" in titles
     shares = next(ax for ax in shown.axes if ax.get_title("left").startswith("Share"))
     labels = [text.get_text() for text in shares.get_yticklabels()]
-    assert labels == [*(one.model for one in MODELS), "m, forced, seed 0", "m, forced, seed 1",
+    assert labels == [*(one["model"] for one in MODELS), "m, forced, seed 0", "m, forced, seed 1",
                       "m, free, seed 0", "m, free, seed 1"]  # fmt: skip
