@@ -1,0 +1,209 @@
+"""Two parents to convergence, and larger vocabularies: when is attention in the first layer the latent graph?
+
+Nichani, Damian & Lee (2024, arXiv:2402.14735, section 6) state that with several parents each head attends to one. Here
+models of two heads are trained on graphs of two parents, beside models of one head as rivals, and models of one head on
+random trees with 5 and 10 states. All stop by the same rule. Roots are uniform, so that counting is Bayes' rule.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from hopscope.configuration.config import Config, Training
+from hopscope.drawing.curves import run_lines
+from hopscope.drawing.style import colour, picture, styled
+from hopscope.emergence.onset import student
+from hopscope.experiments.judging import Claim, bound
+from hopscope.experiments.quantities import Quantities
+from hopscope.experiments.tables import rows_of
+from hopscope.runs.run import Run
+from hopscope_studies.causal_structure.experiments.causal_structure import course, named
+from hopscope_studies.causal_structure.halves import halves
+from hopscope_studies.causal_structure.models.disentangled_transformer import DisentangledArchitecture
+from hopscope_studies.causal_structure.readings import at_the_end
+from hopscope_studies.causal_structure.tasks.causal_sequences import CausalSequences
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 9, "cpu": 700, "paper": 40_000}
+
+#: By scale, how many graphs there are of each kind.
+SEEDS = {"quick": 1, "cpu": 5, "paper": 20}
+LARGER = (5, 10)  # states of trees; `causal_structure` has trees of 3
+#: By kind, what is drawn and who learns it: states, graph, heads per layer.
+KINDS = {
+    "two heads, V = 3": (3, "drawn_and_before", 2),
+    "two heads, V = 5": (5, "drawn_and_before", 2),
+    "one head, V = 3": (3, "drawn_and_before", 1),
+    **{f"{how}, V = {V}": (V, "tree", 1) for V in LARGER for how in ("sgd", "adamw")},
+}
+#: By scale and graph: positions, batch, and the steps after which a run is censored; then what all trainings share.
+LIMITS = {
+    "quick": {"drawn_and_before": (6, 8, 4), "tree": (6, 8, 4)},
+    "cpu": {"drawn_and_before": (16, 256, 5000), "tree": (12, 128, 5000)},
+    "paper": {"drawn_and_before": (32, 1024, 2**16), "tree": (20, 1024, 2**17)},
+}
+COMMON: dict[str, dict[str, Any]] = {
+    "quick": {"val_size": 32, "log_every": 2, "checkpoints": "4"},
+    "cpu": {"val_size": 2048, "log_every": 250, "checkpoints": "500"},
+    "paper": {"val_size": 4096, "log_every": 512, "checkpoints": "4096"},
+}
+FLAT = 0.005  # nats: a run ends once its validation loss falls by less over a fifth of the steps that it may take
+RECIPES: dict[str, dict[str, Any]] = {
+    "drawn_and_before": {"lr": 0.02},
+    "sgd": {"optimizer": "sgd", "lr": 1.0},
+    "adamw": {"lr": 0.02},
+}
+SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())["two_parents"]
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """Every kind with every seed, which is that of the graph, too."""
+    yield from (training(scale, kind, seed) for kind in KINDS for seed in range(SEEDS[scale]))
+
+
+def training(scale: str, kind: str, seed: int) -> Config:
+    """The run of a kind, which is a key of `KINDS`."""
+    V, graph, heads = KINDS[kind]
+    length, batch, steps = LIMITS[scale][graph]
+    task = CausalSequences(d_vocab=V, length=length, graph=graph, graph_seed=seed, roots="uniform")
+    how = {"batch": batch, "steps": steps, "weight_decay": 0.0, "measures": "parent_attention", "stop_flat": FLAT}
+    how |= COMMON[scale] | RECIPES[graph if graph in RECIPES else kind.partition(",")[0]]
+    noise = 0.0 if graph == "tree" else 0.1  # the heads must differ at the start
+    return Config(task, DisentangledArchitecture(n_heads=heads, noise=noise), Training(**how, seed=seed))
+
+
+def kind_of(config: Config) -> str:
+    """The key of `KINDS`."""
+    how = config.training.optimizer.partition("(")[0]
+    if config.task.as_dict()["graph"] != "tree":
+        how = "two heads" if config.model.n_heads > 1 else "one head"
+    return f"{how}, V = {config.task.as_dict()['d_vocab']}"
+
+
+# Table -----------------------------------------------------------------------------------------------------------
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """One row per number.
+
+    Columns: kind (a key of `KINDS`), seed, step, quantity, value. Quantities over training: `course loss`, `course
+    attention`, and for two heads those of `halves` with `course` before them; at the end those of
+    `readings.at_the_end`, `way` (how far from a guess, 0, to Bayes' rule, 1), `flat` (1 if the rule ended the run), and
+    for two heads those of `halves`.
+    """
+    sequences = {"quick": 64}.get(scale, 4096)
+    return rows_of(runs, lambda run: ({"kind": kind_of(run.config), **row} for row in measured(run, sequences)))
+
+
+def measured(run: Run, sequences: int) -> Iterator[dict[str, Any]]:
+    """The rows of one run."""
+    task, seed = run.task, run.config.training.seed
+    assert isinstance(task, CausalSequences)
+    end = at_the_end(run.model, task, seed, sequences)
+    end["way"] = (task.chance - end["loss"]) / (task.chance - end["bayes"])
+    yield from named(end | {"flat": run.step < run.config.training.steps}, step=run.step)
+    yield from course(run)
+    if run.config.model.n_heads > 1:
+        for step in run.steps:
+            shared = halves(run.at(step), task, seed, sequences)
+            yield from named({f"course {name}": number for name, number in shared.items()}, step=step)
+        yield from named(shared, step=run.step)
+
+
+# Claims ----------------------------------------------------------------------------------------------------------
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
+    told = Quantities(table, "Nichani et al. (2024), section 6")
+    for V in (3, 5):
+        kinds = (f"two heads, V = {V}",)
+        halved, way, apart = (told.of(*kinds, name) for name in ("divided", "way", "apart"))
+        about: dict[str, Any] = {"V": V, "n": len(halved)}
+        yield said(told, "heads_divide", halved, "share of children", kinds, about, of="mean", above=0.75)
+        yield said(told, "most_can_be_known", way, "part of the way", kinds, about, of="mean", at_least=0.9)
+        yield said(told, "apart_at_the_end", apart, "distance", kinds, about, above=0.5)
+    two = tuple(kind for kind in KINDS if kind.startswith("two"))
+    others = [x for kind in two for word in ("another", "permuted") for x in told.of(kind, f"divided {word}")]
+    yield said(told, "another_graph", others, "share of children", two, below=0.35)
+    start = [told.table[(told.table.step == 0) & (told.table.quantity == f"course {x}")].value for x in MEASURES]
+    also = [bound("distance between the heads", start[1], below=0.25)]
+    yield said(told, "at_the_start", start[0], "share of children", two, below=0.35, also=also)
+    yield gain_of_two(told)
+    yield from about_vocabularies(told)
+    every = tuple(KINDS)
+    flat = [x for kind in KINDS for x in told.of(kind, "flat")]
+    yield said(told, "converged", flat, "share of runs", every, of="mean", at_least=0.9)
+    gaps = [gap for kind in KINDS for gap in told.of(kind, "loss") - told.of(kind, "bayes")]
+    yield said(told, "never_below_bayes", gaps, "loss less that of Bayes", every, above=0)
+
+
+MEASURES = ("divided", "apart")
+NOTHING: Mapping[str, Any] = {}
+
+
+def said(
+    told: Quantities, id: str, values: Any, what: str, kinds: tuple[str, ...], about: Any = NOTHING, **how: Any
+) -> Claim:
+    """One of `SENTENCES` as a claim; `about` fills in its numbers, of which V is part of the id."""
+    name = f"{id}_{about['V']}" if "V" in about else id
+    return told.claim(name, SENTENCES[id].format(**about), values, what, kinds, **how)
+
+
+def gain_of_two(told: Quantities) -> Claim:
+    """The claim that a second head lowers the loss, with Student's interval of the gain on the same graphs."""
+    kinds = ("one head, V = 3", "two heads, V = 3")
+    one, two = (told.of(kind, "loss") for kind in kinds)
+    gain = (one - two).dropna()
+    margin = student(len(gain) - 1) * gain.std() / len(gain) ** 0.5 if len(gain) > 1 else math.inf
+    ends = {"low": gain.mean() - margin, "high": gain.mean() + margin}
+    also = [bound("the interval's lower end", ends["low"], above=0)]
+    return said(told, "two_beat_one", gain, "gain (nats)", kinds, ends, of="mean", at_least=0.02, also=also)
+
+
+def about_vocabularies(told: Quantities) -> Iterator[Claim]:
+    """Claims about attention on parents in models of one head that learn trees, by number of states."""
+    what = "mean attention on parents"
+    for V in LARGER:
+        sgd, adamw = (told.of(f"{how}, V = {V}", "layer 0") for how in ("sgd", "adamw"))
+        yield said(told, "sgd_in_larger_vocabularies", sgd, what, (f"sgd, V = {V}",), {"V": V}, of="mean", above=0.5)
+        kinds = (f"adamw, V = {V}",)
+        yield said(told, "adamw_in_larger_vocabularies", adamw, what, kinds, {"V": V}, of="mean", below=0.2)
+    trees = tuple(kind for kind, (_, graph, _) in KINDS.items() if graph == "tree")
+    other = [x for kind in trees for x in told.of(kind, "layer 0 shuffled")]
+    yield said(told, "other_trees", other, what, trees, below=0.25)
+
+
+# Figure ----------------------------------------------------------------------------------------------------------
+
+
+@styled
+def figure(table: DataFrame) -> Figure:
+    """How two heads divide their parents over training, the losses' distance to Bayes' rule, attention on parents."""
+    shown = picture(12.5, 3.8)
+    shares, losses, parents = shown.subplots(1, 3)
+    for index, kind in enumerate(KINDS):
+        rows = table[table.kind == kind]
+        if KINDS[kind][1] == "tree":
+            attention = rows[rows.quantity == "layer 0"].value
+            parents.plot([index] * len(attention), attention, "o", mfc="none", color=colour(index % 2))
+            continue
+        floor = rows[rows.quantity == "bayes"].set_index("run").value
+        course = rows[rows.quantity == "course loss"]
+        above = course.assign(value=course.value - course.run.map(floor))
+        run_lines(losses, above, color=colour(index), label=kind, lw=1.2, alpha=0.7)
+        run_lines(shares, rows[rows.quantity == "course divided"], color=colour(index), label=kind, lw=1.2, alpha=0.7)
+    shares.set(title="Children whose parents are divided", xlabel="step", ylabel="share of children", ylim=(0, 1))
+    losses.set(title="Loss above that of Bayes' rule", xlabel="step", ylabel="nats", ylim=(0, None))
+    losses.legend(fontsize=7)
+    places = [index for index, kind in enumerate(KINDS) if KINDS[kind][1] == "tree"]
+    parents.set(title="Trees: attention on parents, layer 0", ylabel="mean attention", ylim=(0, 1))
+    parents.set_xticks(places, [list(KINDS)[index].replace(", ", "\n") for index in places], fontsize=7)
+    return shown
