@@ -9,6 +9,7 @@ from torch import Tensor
 from hopscope.core.seeds import generator
 from hopscope.models.base import Model
 from hopscope.theory.markov.graphs import Graph
+from hopscope_studies.causal_structure.readings import mean_loss
 from hopscope_studies.causal_structure.tasks.causal_sequences import LATENT, CausalSequences
 
 ANOTHER = 1000  # added to a graph's seed for the control
@@ -16,10 +17,11 @@ ANOTHER = 1000  # added to a graph's seed for the control
 
 @torch.no_grad()
 def halves(model: Model, task: CausalSequences, seed: int, sequences: int) -> dict[str, float]:
-    """Measures (0–1) of how two heads of layer 0 share each child's two parents, by name.
+    """Measures of how two heads of layer 0 share each child's two parents, by name.
 
     `divided`, `mass`: see `divided`. Each also `… another` (another graph's parents) and `… permuted` (each child is
-    given the parents of the child before it). `apart`: total variation distance between the heads' attention.
+    given the parents of the child before it). `apart`: total variation distance between the heads' attention. `alike`:
+    expected loss (nats) if both heads attend as they do on average.
     """
     batch = task.sample(sequences, generator(seed, "causal structure", 0, model.device))
     _, cache = model(batch.inputs, at=task.query_positions, cache=["blocks.0.attn.hook_pattern"])
@@ -29,7 +31,12 @@ def halves(model: Model, task: CausalSequences, seed: int, sequences: int) -> di
         " another": Graph(LATENT[task.graph](task.length, task.graph_seed + ANOTHER)),
         " permuted": Graph((*parents[:3], *parents[2:-1])),
     }
-    found = {"apart": float((pattern[0] - pattern[1]).abs().sum(-1)[2:].mean() / 2)}
+    evened = {"blocks.0.attn.hook_pattern": lambda actual: actual.mean(1, keepdim=True).expand_as(actual)}
+    outputs = model(batch.inputs, at=task.query_positions, replace=evened)
+    found = {
+        "apart": float((pattern[0] - pattern[1]).abs().sum(-1)[2:].mean() / 2),
+        "alike": mean_loss(outputs, task.law(batch.draw)),
+    }
     for words, graph in graphs.items():
         found |= {name + words: number for name, number in divided(pattern, graph).items()}
     return found
