@@ -176,21 +176,19 @@ def figure(table: DataFrame) -> Figure:
     """How two heads divide their parents over training, the losses' distance to Bayes' rule, attention on parents."""
     shown = picture(12.5, 3.8)
     shares, losses, parents = shown.subplots(1, 3)
-    for index, kind in enumerate(KINDS):
+    trees = [kind for kind, (_, graph, _) in KINDS.items() if graph == "tree" and kind in set(table.kind)]
+    for index, kind in enumerate(trees):
+        attention = table[(table.kind == kind) & (table.quantity == "layer 0")].value
+        parents.plot([index] * len(attention), attention, "o", mfc="none", color=colour(kind.startswith("adamw")))
+    for index, kind in enumerate(kind for kind in KINDS if kind not in trees):
         rows = table[table.kind == kind]
-        if KINDS[kind][1] == "tree":
-            attention = rows[rows.quantity == "layer 0"].value
-            parents.plot([index] * len(attention), attention, "o", mfc="none", color=colour(index % 2))
-            continue
-        floor = rows[rows.quantity == "bayes"].set_index("run").value
-        course = rows[rows.quantity == "course loss"]
-        above = course.assign(value=course.value - course.run.map(floor))
-        run_lines(losses, above, color=colour(index), label=kind, lw=1.2, alpha=0.7)
-        run_lines(shares, rows[rows.quantity == "course divided"], color=colour(index), label=kind, lw=1.2, alpha=0.7)
-    shares.set(title="Children whose parents are divided", xlabel="step", ylabel="share of children", ylim=(0, 1))
+        floor, course = (rows[rows.quantity == name] for name in ("bayes", "course loss"))
+        above = course.assign(value=course.value - course.run.map(floor.set_index("run").value))
+        for ax, drawn in ((losses, above), (shares, rows[rows.quantity == "course divided"])):
+            run_lines(ax, drawn, color=colour(index), label=kind, lw=1.2, alpha=0.7)
+    shares.set(title="Children whose parents are divided", xlabel="step", ylabel="share of children", ylim=(-0.02, 1))
     losses.set(title="Loss above that of Bayes' rule", xlabel="step", ylabel="nats", ylim=(0, None))
     losses.legend(fontsize=7)
-    places = [index for index, kind in enumerate(KINDS) if KINDS[kind][1] == "tree"]
-    parents.set(title="Trees: attention on parents, layer 0", ylabel="mean attention", ylim=(0, 1))
-    parents.set_xticks(places, [list(KINDS)[index].replace(", ", "\n") for index in places], fontsize=7)
+    parents.set(title="Trees: attention on parents, layer 0", ylabel="mean attention", ylim=(-0.02, 1.02))
+    parents.set_xticks(range(len(trees)), [kind.replace(", ", "\n") for kind in trees], fontsize=7)
     return shown

@@ -171,4 +171,4 @@ def test_every_claim_can_fail(id):
 
 
 def test_scale_cpu_has_the_first_kinds():
-    assert {kind_of(config) for config in runs("cpu")} == set(list(KINDS)[:3])
+    assert {kind_of(config) for config in runs("cpu")} == set(list(KINDS)[:4])
