@@ -53,7 +53,9 @@ def divided(pattern: Float[Tensor, "head query key"], graph: Graph) -> dict[str,
         `divided`: the share of children at which each head attends most to its own parent. `mass`: mean attention of a
         head to its own parent.
     """
-    readers = {child: pair for child, pair in enumerate(graph.parents[:-2]) if len(pair) == 2}
+    readers: dict[int, tuple[int, ...]] = {
+        child: pair for child, pair in enumerate(graph.parents[:-2]) if len(pair) == 2
+    }
     readers[graph.length - 1] = graph.parents[-1]
     rows, pairs = pattern[:, list(readers)], torch.tensor(list(readers.values()), device=pattern.device).T
     ways = (pairs, pairs.flip(0))  # head child
