@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -13,31 +15,7 @@ from hopscope_studies.causal_structure.constructions import WAYS
 
 PAPER = "Nichani et al. (2024)"
 #: What is claimed, by id.
-SENTENCES = {
-    "information_finds_parents": "Of all earlier positions, a child's parent shares the most χ² mutual information "
-    "with it, on average over transition matrices.",
-    "made_by_hand": "Two transformers with hand-set weights have the same loss: one has the causal graph in layer "
-    "0's attention and the other has it in layer 1's scores.",
-    "sgd_attends_to_parents": "In models trained with SGD on a random tree, children attend to their parents in "
-    "layer 0 (paper's code: a mean attention of .837).",
-    "adamw_does_not": "In models trained with AdamW on the same trees, children do not attend to their parents in "
-    "layer 0.",
-    "at_the_same_loss": "On the same trees, models trained with AdamW have no higher a loss than models trained "
-    "with SGD.",
-    "adamw_keeps_it_in_layer_1": "Models trained with AdamW have the causal graph in layer 1: a position that the "
-    "query attended to in layer 0 changes the scores of its own children most.",
-    "whose_layer_0": "If attention in layer 0 is made uniform at the query and at children, the loss rises; the "
-    "query's share of this rise is greater in models trained with AdamW than in models trained with SGD.",
-    "reference_is_not_bayes": "Counting transitions from parents to children, the paper's reference, is not the "
-    "best predictor, because the tokens at roots carry information about the transition matrix, too.",
-    "none_below_bayes": "No trained model's expected loss is below that of the Bayes-optimal predictor.",
-    "two_parents_split": "If each position has two parents, two heads of layer 0 divide them between themselves: "
-    "the positions that they attend to most are each child's two parents.",
-    "sgd_circuit": "In models trained with SGD, circuit discovery accepts a circuit in which children attend to their "
-    "parents in layer 0 ({n} seeds were searched).",
-    "adamw_circuit": "In models trained with AdamW, circuit discovery accepts a circuit in which the query attends to "
-    "other tokens in layer 0 ({n} seeds were searched).",
-}
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text())["causal_structure"]
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

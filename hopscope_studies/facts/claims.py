@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy
 from pandas import DataFrame, Series
@@ -14,7 +17,8 @@ from hopscope.experiments.judging import Bound, Claim, Evidence, Limit, around, 
 from hopscope.experiments.values import power_law
 from hopscope_studies.facts.phases import phases
 
-CAPACITY, PHASES = "Nichani et al. (2024), 5", "Nichani et al. (2024), 6"
+#: What is claimed, by id: the sentence, what each value is, where the source says it, and whose threshold it is.
+CLAIMS = tomllib.loads((Path(__file__).parent / "data" / "claims.toml").read_text())
 PER_PARAMETER = 0.15  # facts, the published line
 GAIN = 0.1  # recall that counts as added (ours)
 SEEDS = 5  # of facts and weights, without which the grid decides nothing (ours)
@@ -29,6 +33,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from other_facts(table)
     yield from capacities(swept(table))
     yield from trade_offs(table[table.kind == "trade_off"])
+
+
+def told(rows: DataFrame, id: str, values: Any, *fills: Any, **how: Any) -> Claim:
+    """A claim of `data/claims.toml` about some rows; `fills` are the numbers that its sentence leaves open."""
+    about = CLAIMS[id]
+    evidence = Evidence(rows, about["section"], about.get("source", "ours"))
+    return evidence.claim(id, about["sentence"].format(*fills), values, about.get("what", ""), **how)
 
 
 def phases_of(table: DataFrame, facts: str = "even") -> DataFrame:
@@ -64,20 +75,13 @@ def phase_claims(table: DataFrame, found: DataFrame) -> Iterator[Claim]:
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     start, end = (curve[curve.step == step] for step in (0, curve.step.max()))
     chance = math.log(curve.relations.iloc[0] * curve.answers.iloc[0])
-    yield Evidence(start, PHASES, source="ln(R D), exact but for the start's 1e-5").claim(
-        "starts_at_chance",
-        f"Training starts at a loss of ln(R D) = {chance:.3f}, that of giving all R D answers the same probability.",
-        start.loss,
-        "loss at step 0",
-        within=around(chance, 1e-3),
-    )
+    yield told(start, "starts_at_chance", start.loss, chance, within=around(chance, 1e-3))
     yield from order_of_phases(found)
-    yield Evidence(end, PHASES, source="").claim(
+    yield told(
+        end,
         "ends_solved",
-        f"By step {end.step.max():.0f} gradient descent has converged: the loss is below 0.01 and every answer is "
-        "right.",
         end.loss,
-        "loss",
+        end.step.max(),
         number="mean",
         below=0.01,
         also=[bound("accuracy", end.accuracy, equals=1)],
@@ -90,19 +94,17 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
     ordered = (firsts["nothing known"] < firsts["hallucination"]) & (firsts["hallucination"] < firsts["all known"])
     halves = found[found["phase"] == "hallucination"]
     lasting = halves["last"] - halves["first"]
-    yield Evidence(halves, PHASES, source="ours: known below 0.1, unknown above 0.9 of a guess's loss").claim(
+    yield told(
+        halves,
         "three_phases",
-        "In every run three phases follow each other: the model knows nothing; it knows the relation but ignores the "
-        "subject (the hallucination phase); it knows all facts.",
         lasting,
         number=lasting.mean() if ordered.any() else 0.0,
         also=[bound("runs with all three, in this order,", ordered, of="share of", equals=1)],
     )
     plateau, middle = lasts["nothing known"], lasts["hallucination"]
-    yield Evidence(halves, PHASES, source="reference run").claim(
+    yield told(
+        halves,
         "when_phases_change",
-        "The first plateau lasts until about step 1,700, and the hallucination phase until about step 3,900 (the "
-        "number is the ratio of these two steps).",
         middle / plateau,
         also=[
             bound(f"ratio of the last step {of} to {step:,}", steps / step, within=around(1, 0.15))
@@ -114,63 +116,30 @@ def order_of_phases(found: DataFrame) -> Iterator[Claim]:
 def content_claims(table: DataFrame, middle: DataFrame) -> Iterator[Claim]:
     """Claims about the model's answers in the hallucination phase."""
     level = math.log(table.answers.max())
-    yield Evidence(middle, PHASES, source="ln D").claim(
-        "hallucination_at_ln_d",
-        f"In the hallucination phase the loss is ln D = {level:.3f}, that of a guess among the relation's D answers.",
-        middle["loss"],
-        "mean loss of the phase",
-        within=around(level, 0.1),
-    )
+    yield told(middle, "hallucination_at_ln_d", middle["loss"], level, within=around(level, 0.1))
     curve = table[(table.kind == "curve") & (table.facts == "even")]
     end = curve[curve.step == curve.step.max()]
     later = end.other_subject - end.loss
-    yield Evidence(middle, PHASES, source="ours; ln D").claim(
+    yield told(
+        middle,
         "subject_is_ignored",
-        "In the hallucination phase the model ignores the subject: replacing the subject does not change the loss, "
-        "whereas it raises the loss by more than ln D at the end of training.",
         middle["other_subject"] - middle["loss"],
-        "mean cost in the phase (nats)",
         within=around(0, 0.1),
         also=[bound("cost at the end", later, above=level)],
     )
-    yield Evidence(middle, PHASES).claim(
-        "answers_from_relation",
-        "In the hallucination phase the model gives every answer a its probability given the relation, p(a | r).",
-        middle["from_relation"],
-        "mean KL(p(a | r) ‖ model) in the phase (nats)",
-        number="mean",
-        below=0.1,
-    )
+    yield told(middle, "answers_from_relation", middle["from_relation"], number="mean", below=0.1)
 
 
 def other_facts(table: DataFrame) -> Iterator[Claim]:
     """Claims about training on random facts, and on relations that do not restrict the answer."""
-    kinds: tuple[tuple[str, str, str, Limit], ...] = (
-        (
-            "random_facts_too",
-            "random",
-            "Models also go through a hallucination phase if facts are drawn at random among a relation's answers.",
-            {"above": 0},
-        ),
-        (
-            "control_has_no_phase",
-            "anywhere",
-            "If facts are drawn from all answers, so that a relation says little about the answer, there is no "
-            "hallucination phase.",
-            {"at_most": 0},
-        ),
+    kinds: tuple[tuple[str, str, Limit], ...] = (
+        ("random_facts_too", "random", {"above": 0}),
+        ("control_has_no_phase", "anywhere", {"at_most": 0}),
     )
-    for name, facts, sentence, limit in kinds:
+    for id, facts, limit in kinds:
         found = phases_of(table, facts)
         middle = found[found["phase"] == "hallucination"]
-        yield Evidence(middle, PHASES + "; ours").claim(
-            name,
-            sentence,
-            (middle["last"] - middle["first"]).fillna(0.0),
-            "number of steps of a hallucination phase",
-            number="mean",
-            **limit,
-        )
+        yield told(middle, id, (middle["last"] - middle["first"]).fillna(0.0), number="mean", **limit)
 
 
 def capacities(found: DataFrame) -> Iterator[Claim]:
@@ -183,13 +152,11 @@ def capacities(found: DataFrame) -> Iterator[Claim]:
     both = longer.merge(short, on=shape, suffixes=("", "_short"))
     held, before = (both["held" + end].fillna(both["size" + end] ** 2) for end in ("", "_short"))
     gaps = numpy.log(PER_PARAMETER * both.parameters / before)
-    yield Evidence(longer, CAPACITY).claim(
+    yield told(
+        longer,
         "short_training_is_why",
-        "One layer recalls fewer facts than the published line says because training is short: "
-        f"{found.steps.max() / found.steps.min():.0f} times as many steps close at least half of the gap to the line "
-        "(on a logarithmic scale).",
         numpy.log(held / before) / gaps,
-        "share of the gap that is closed",
+        found.steps.max() / found.steps.min(),
         of="mean",
         at_least=0.5,
     )
@@ -204,13 +171,12 @@ def per_parameter(found: DataFrame) -> Claim:
     counted = found.held.fillna(at_most)
     _, exponent = power_law(found.parameters, counted)
     shares = counted / found.parameters
-    return Evidence(found, CAPACITY, source="paper's line; bounds ours").claim(
+    return told(
+        found,
         "facts_per_parameter",
-        "The number of facts that one layer recalls grows in proportion to its parameters, along the published line "
-        f"(in {found.held.isna().sum()} of {len(found)} searches no number of facts tried was recalled, and the "
-        "smallest is counted).",
         shares,
-        "number of facts per parameter",
+        found.held.isna().sum(),
+        len(found),
         of="mean",
         within=factor(PER_PARAMETER, 2),
         also=[bound("the exponent", exponent, within=between(0.8, 1.2))],
@@ -221,11 +187,11 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     """Claims about which cells of the grid recall their facts; each seed draws its own facts and weights."""
     alone, seeds = cells[cells.d_mlp == 0], cells.seed.nunique()
     enough = bound("the number of seeds", float(seeds), at_least=SEEDS)
-    yield Evidence(alone, CAPACITY, source="").claim(
+    yield told(
+        alone,
         "attention_alone_suffices",
-        f"Attention alone, with enough heads, recalls all of {int(cells['size'].max() ** 2)} facts.",
         alone.groupby("seed").recall.max(),
-        "recall without MLP",
+        int(cells["size"].max() ** 2),
         n=seeds,
         at_least=ENOUGH,
         provided=enough,
@@ -233,12 +199,10 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
     most = 2 * cells.attention.max()
     needs = [needed(part, most) for _, part in cells.groupby("seed")]
     changes = [change for need in needs for change in need.diff().dropna()]
-    yield Evidence(cells, CAPACITY, source="").claim(
+    yield told(
+        cells,
         "mlp_replaces_heads",
-        "Parameters of the MLP can replace parameters of attention: the wider the MLP, the fewer parameters attention "
-        "needs to recall the same facts.",
         [need.iloc[-1] / need.iloc[0] for need in needs],
-        "ratio of attention's parameters with the widest MLP to those without",
         n=seeds,
         below=1,
         also=[bound("change from one width to the next wider", changes, at_most=0)],
@@ -259,12 +223,12 @@ def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
     gains = (recall.iloc[:, -1] - recall.iloc[:, 0]).unstack("seed").dropna()  # attention that every seed has
     each = gains[gains.index < cells.attention.max()].mean()
     margin = student(len(each) - 1) * each.std() / len(each) ** 0.5 if len(each) > 1 else math.nan
-    return Evidence(cells, CAPACITY).claim(
+    return told(
+        cells,
         "mlp_adds_recall",
-        "If attention alone is too small to recall all facts, adding the widest MLP raises recall (95 % interval of "
-        f"the mean gain: {each.mean() - margin:.2f} to {each.mean() + margin:.2f}).",
         each,
-        "recall added",
+        each.mean() - margin,
+        each.mean() + margin,
         n=len(each),
         number="mean",
         also=[bound("the interval's lower end", each.mean() - margin, above=GAIN)],

@@ -12,7 +12,7 @@ from pandas import DataFrame, Index
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound
 from hopscope.experiments.values import lags, power_law
-from hopscope_studies.noisy_bigram.official import TALK, mean_over, official_claims
+from hopscope_studies.noisy_bigram.official import TALK, mean, official_claims, told
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -65,46 +65,23 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
     ):
         powers = [slope(needed(part, f"{layer}_noise")) for _, part in rows.groupby("seed")]
         known = [power for power in powers if math.isfinite(power)]
-        name, what = (("Feed-forward", "O(1)"), ("Attention", "O(N)"))[layer == "attention"]
-        yield Evidence(rows, TALK).claim(
-            id,
-            f"{name} layers learn the association of a trigger with a noise token from {what} samples, for N different "
-            f"tokens (in contexts of {rows.length.iloc[0]:.0f} tokens).",
-            known,
-            "power of N",
-            n=len(known),
-            within=between(*BOUNDS[layer]),
-            provided=bound("the number of seeds of which it is not known", len(powers) - len(known), equals=0),
-        )
+        sure = bound("the number of seeds of which it is not known", len(powers) - len(known), equals=0)
+        within = between(*BOUNDS[layer])
+        yield told(rows, id, known, rows.length.iloc[0], n=len(known), within=within, provided=sure)
 
 
 def training_claims(rows: DataFrame) -> Iterator[Claim]:
     """Claims about what is learnt by the end of training, and in which order."""
     ends = rows[rows.step == rows.groupby("run").step.transform("max")]
     ends = ends[ends.trains != "all"]
-    yield mean_over(ends, TALK)(
-        "even_noise_as_often_as_it_comes",
-        "In our setting, in which ordinary tokens are equally likely, the full two-layer model predicts the noise "
-        "token with probability near α, its share in training.",
-        (ends.noise - ends.alpha).abs(),
-        "|p(noise) − α|",
-        below=0.1,
-    )
+    yield mean(ends, "even_noise_as_often_as_it_comes", (ends.noise - ends.alpha).abs(), below=0.1)
     moments = []
     for _, curve in rows[rows.trains != "all"].groupby("run"):
         alpha, steps = float(curve.alpha.iloc[0]), curve.step.tolist()
         noise = crossing(steps, (-curve.noise).tolist(), -alpha / 2)
         moments.append((noise, crossing(steps, (-curve.correct).tolist(), -(1 - alpha) / 2)))
     leads = lags(moments)  # a run that learns recall and never the noise contradicts the claim
-    yield mean_over(rows, TALK)(
-        "even_noise_before_recall",
-        "In our setting, a two-layer model learns to predict the noise token before it learns to recall from the "
-        "context: p(noise) reaches half of its share in training, α/2, before p(correct) reaches (1 − α)/2.",
-        leads,
-        "difference in steps",
-        n=len(leads),
-        above=0,
-    )
+    yield mean(rows, "even_noise_before_recall", leads, n=len(leads), above=0)
 
 
 def chosen(rows: DataFrame, layers: str, share: float, trains: tuple[str, ...], state: str = "trained") -> DataFrame:
@@ -122,31 +99,15 @@ def removal_claims(rows: DataFrame) -> Iterator[Claim]:
     yield from late_claims(whole, without, rows)
     yield low_rank_claim(rows, learnt)
     early = chosen(rows, "early", 0.0, ("both",))
-    yield mean_over(early, "control", among=rows)(
-        "even_early_layer_is_no_substitute",
-        "Control: in our setting, removing the first layer's feed-forward weights does not turn a two-layer model to "
-        "the context: noise stays likelier than the correct token.",
-        early.margin,
-        "margin",
-        at_most=0,
-    )
+    yield mean(early, "even_early_layer_is_no_substitute", early.margin, among=rows, at_most=0)
     # Before training all models of a seed are one.
     start, bare = (chosen(rows, part, share, theirs[1:], "untrained") for part, share in (("none", 1.0), ("late", 0.0)))
-    yield mean_over(bare, "control")(
-        "untrained_stays_untrained",
-        "Control: in our setting, removing the late feed-forward weights of an untrained two-layer model hardly "
-        "changes p(correct).",
-        (bare.correct - start.correct).abs(),
-        "change",
-        below=0.05,
-    )
+    yield mean(bare, "untrained_stays_untrained", (bare.correct - start.correct).abs(), below=0.05)
     free, kept = chosen(rows, "none", 1.0, ("all",)), chosen(rows, "late", 0.0, ("all",))
-    yield Evidence(kept, "beyond").claim(
+    yield told(
+        kept,
         "everywhere_if_all_is_trained",
-        "In our setting, if every weight of a two-layer model is trained, not only its late feed-forward weights store "
-        "the association with the noise token: without them p(noise) stays above half of its value.",
         kept.noise,
-        "p(noise)",
         also=[bound("ratio of p(noise) to what it was", kept.noise / free.noise, above=0.5)],
     )
 
@@ -156,36 +117,22 @@ def low_rank_claim(rows: DataFrame, learnt: Any) -> Claim:
     late = rows[(rows.layers == "late") & (rows.state == "trained") & rows.run.isin(learnt)]
     low = late[(late.share > 0) & (late.share <= 0.2)]
     best = low.sort_values("margin").groupby("run").tail(1)
-    return mean_over(best, TALK, among=rows)(
-        "even_truncation_turns_to_the_context",
-        "In our setting, truncating the late feed-forward weights of a two-layer model to a low rank turns its "
-        "prediction to the context: the correct token becomes likelier than noise.",
-        best.margin,
-        "margin at the best rank, of a run that learnt to recall,",
-        above=0,
-    )
+    return mean(best, "even_truncation_turns_to_the_context", best.margin, among=rows, above=0)
 
 
 def late_claims(whole: DataFrame, without: DataFrame, rows: DataFrame) -> Iterator[Claim]:
     """Claims that predictions move from global to in-context, and how far."""
-    yield mean_over(without, TALK, among=rows)(
+    yield mean(
+        without,
         "even_removal_turns_to_the_context",
-        "In our setting, removing the late feed-forward weights of a two-layer model turns its prediction to the "
-        f"context: p(noise) falls from {whole.noise.mean():.2f} to {without.noise.mean():.2f}, and the correct token "
-        "becomes likelier than noise.",
         without.margin,
-        "margin of a run that learnt to recall",
+        whole.noise.mean(),
+        without.noise.mean(),
+        among=rows,
         above=0,
         also=[bound("ratio of its p(noise) to what it was", without.noise / whole.noise, below=0.5)],
     )
-    yield mean_over(without, TALK, among=rows)(
-        "even_removal_makes_recall_certain",
-        "In our setting, a two-layer model without its late feed-forward weights predicts the correct token almost "
-        "surely.",
-        without.correct,
-        "p(correct) of a run that learnt to recall",
-        above=0.9,
-    )
+    yield mean(without, "even_removal_makes_recall_certain", without.correct, among=rows, above=0.9)
 
 
 LANGUAGE = ("smollm2_turns_to_spain", "smollm2_late_layers_only")
@@ -204,23 +151,16 @@ def language_claims(rows: DataFrame) -> Iterator[Claim]:
     late_ones = madrid[madrid.late].sort_values("odds")
     best = late_ones.iloc[-1]  # chosen on Madrid, judged on the other cities
     others = one[(one.layers == best.layers) & (one.share == best.share) & (one.prompt != "Madrid")]
-    yield Evidence(others, TALK, source="ours; talk: Madrid, Pythia-1B", among=madrid).claim(
+    yield told(
+        others,
         "smollm2_turns_to_spain",
-        'The truncation of a late layer of SmolLM2-135M that most favours " Spain" over " the" for Madrid also makes '
-        f"the country likelier for most of {len(others)} other cities (it does for {(others.odds > 0).sum()}).",
         others.odds,
-        "log p(country) − log p( the) of cities that were not chosen on",
+        len(others),
+        (others.odds > 0).sum(),
+        among=madrid,
         n=len(others),
         of="median",
         above=0,
     )
     first = madrid[~madrid.late]
-    yield Evidence(madrid, "control").claim(
-        "smollm2_late_layers_only",
-        'Control: no truncation of one layer in the first two thirds of SmolLM2-135M makes " Spain" likelier than '
-        '" the" after "Madrid is located in".',
-        first.odds,
-        "log-odds",
-        n=len(first),
-        at_most=0,
-    )
+    yield told(madrid, "smollm2_late_layers_only", first.odds, n=len(first), at_most=0)

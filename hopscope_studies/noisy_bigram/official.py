@@ -6,8 +6,10 @@ later triggers of sequences without noise. One feed-forward matrix at a time kee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,8 +30,9 @@ from hopscope_studies.noisy_bigram.measures.recall_margin import recall_margin
 from hopscope_studies.noisy_bigram.models.frozen_embeddings import FrozenEmbeddingsTransformer
 from hopscope_studies.noisy_bigram.tasks.noisy_characters import NoisyCharacters
 
-PAPER = "Chen, Bruna and Bietti (2024), by its code's setting"
 TALK = "Bietti's talk on arXiv:2406.03068"
+#: What is claimed, by id: the sentence, what each value is, and where the source says it.
+CLAIMS = tomllib.loads((Path(__file__).parent / "data" / "claims.toml").read_text())
 SHARES = (0.0, 0.1, 0.2)  # of the rank, kept (the code's)
 MATRICES = ("W_in", "W_out")
 LAYERS = {0: "early", 1: "late"}
@@ -100,42 +103,33 @@ def official_claims(table: DataFrame) -> Iterator[Claim]:
     yield from low_rank_claims(cut)
 
 
-def mean_over(rows: DataFrame, section: str, among: DataFrame | None = None) -> Callable[..., Claim]:
-    """`Evidence.claim` with the mean over runs as the number, though the bound is on each of them."""
-    return partial(Evidence(rows, section, among=among).claim, number="mean")
+def told(rows: DataFrame, id: str, values: Any, *fills: Any, among: DataFrame | None = None, **how: Any) -> Claim:
+    """A claim of `data/claims.toml` about some rows; `fills` are the numbers that its sentence leaves open."""
+    about = CLAIMS[id]
+    evidence = Evidence(rows, about["section"], about.get("source", "ours"), among)
+    return evidence.claim(id, about["sentence"].format(*fills), values, about["what"], **how)
+
+
+#: The same with the mean over runs as the number, though the bound is on each of them.
+mean = partial(told, number="mean")
 
 
 def trained_claims(curves: DataFrame, ends: DataFrame) -> Iterator[Claim]:
     """Claims about what is learnt by the end of training, and in which order."""
-    yield mean_over(ends, TALK)(
-        "noise_as_often_as_it_comes",
-        "In the paper's setting, the full two-layer model predicts the noise token with probability near α, its share "
-        "in training, even on sequences without noise.",
-        (ends.noise - ends.alpha).abs(),
-        "|p(noise) − α|",
-        below=0.1,
-    )
+    yield mean(ends, "noise_as_often_as_it_comes", (ends.noise - ends.alpha).abs(), below=0.1)
     moments = []
     for _, curve in curves.groupby("run"):
         steps, margin = curve.step.tolist(), curve[["margin_early", "margin_late"]].max(axis=1)
         recall = crossing(steps, (-curve.attended).tolist(), -0.5 * float(curve.attended.max()))
         moments.append((crossing(steps, (-margin).tolist(), -1e-9), recall))
     leads = lags(moments)
-    yield mean_over(curves, PAPER)(
-        "noise_before_recall",
-        "In the paper's setting, an MLP's output for the trigger alone favours noise before layer 2's attention to "
-        "answers passes half of its maximum.",
-        leads,
-        "difference in steps",
-        n=len(leads),
-        above=0,
-    )
-    yield mean_over(ends, PAPER)(
+    yield mean(curves, "noise_before_recall", leads, n=len(leads), above=0)
+    yield mean(
+        ends,
         "attention_leaves_noise_out",
-        "In the paper's setting, layer 2's attention goes from triggers to the answers after earlier triggers, and not "
-        f"to noise tokens there ({ends.attended.mean():.2f} and {ends.attended_noise.mean():.2f} of it).",
         ends.attended - ends.attended_noise,
-        "difference in attention",
+        ends.attended.mean(),
+        ends.attended_noise.mean(),
         above=0,
     )
 
@@ -144,48 +138,22 @@ def removed_claims(ends: DataFrame, cut: DataFrame) -> Iterator[Claim]:
     """Claims about removing one matrix; without biases, removing either matrix of an MLP removes the MLP."""
     late = cut[(cut.layers == "late") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
     early = cut[(cut.layers == "early") & (cut.share == 0) & (cut.matrix == MATRICES[0])].set_index("run", drop=False)
-    yield mean_over(late, PAPER)(
+    yield mean(
+        late,
         "removal_turns_to_the_context",
-        "In the paper's setting, removing the late feed-forward weights turns the prediction to the context: p(noise) "
-        f"falls from {ends.noise.mean():.2f} to {late.noise.mean():.2f}, and the correct token becomes likelier than "
-        "noise.",
         late.margin,
-        "margin without them",
+        ends.noise.mean(),
+        late.noise.mean(),
         above=0,
         also=[bound("ratio of p(noise) to what it was", late.noise / ends.noise, below=0.5)],
     )
-    yield mean_over(late, TALK)(
-        "removal_makes_recall_certain",
-        "In the paper's setting, the model without its late feed-forward weights predicts the correct token almost "
-        "surely.",
-        late.correct,
-        "p(correct)",
-        above=0.9,
-    )
-    yield mean_over(early, PAPER)(
-        "early_layer_is_no_substitute",
-        "Control: in the paper's setting, removing the first layer's feed-forward weights does not turn the model to "
-        "the context: noise stays likelier than the correct token.",
-        early.margin,
-        "margin",
-        at_most=0,
-    )
+    yield mean(late, "removal_makes_recall_certain", late.correct, above=0.9)
+    yield mean(early, "early_layer_is_no_substitute", early.margin, at_most=0)
 
 
 def low_rank_claims(cut: DataFrame) -> Iterator[Claim]:
     """Claims about a low rank of one matrix, at the shares of the authors' code."""
     low = cut[(cut.layers == "late") & (cut.share > 0)]
-    for id, matrix, words in (
-        ("truncation_turns_to_the_context", "W_in", "first matrix"),
-        ("output_truncation_turns_too", "W_out", "second matrix"),
-    ):
+    for id, matrix in (("truncation_turns_to_the_context", "W_in"), ("output_truncation_turns_too", "W_out")):
         rows = low[low.matrix == matrix]
-        best = rows.sort_values("margin").groupby("run").tail(1)
-        yield mean_over(rows, TALK)(
-            id,
-            f"In the paper's setting, truncating the {words} of the late feed-forward layer to a low rank turns the "
-            "prediction to the context: the correct token becomes likelier than noise.",
-            best.margin,
-            "margin at the best rank",
-            above=0,
-        )
+        yield mean(rows, id, rows.sort_values("margin").groupby("run").tail(1).margin, above=0)

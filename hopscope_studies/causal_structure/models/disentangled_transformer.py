@@ -106,15 +106,15 @@ class DisentangledTransformer(TappedModel):
         n, n_heads = stream.shape[1], self.architecture.n_heads
         hidden = torch.ones(n, n, dtype=torch.bool, device=stream.device).triu(1)
         asking, hidden = (stream, hidden) if rows is None else (stream[:, rows], hidden[rows])
-        q = asking[:, None] @ self.get_parameter(f"A{layer}")  # batch head position stream
-        k = v = stream[:, None]
+        q = torch.einsum("bqd,hde->bqhe", asking, self.get_parameter(f"A{layer}"))
+        k, v, head = stream, stream, ""  # the same for every head, unless a tap changes them
         if tap is not None:
-            every = stream[:, None].expand(-1, n_heads, -1, -1)
-            read = (("q", q), ("k", every), ("v", every))  # TransformerLens keeps them as batch position head stream
-            q, k, v = (tap(f"{named}attn.hook_{x}", part.transpose(1, 2)).transpose(1, 2) for x, part in read)
-        pattern = (q @ k.mT).masked_fill(hidden, -math.inf).softmax(-1)
-        pattern = passes(tap, named + "attn.hook_pattern", pattern)
-        appended = passes(tap, named + "hook_attn_out", (pattern @ v).transpose(1, 2).flatten(2))
+            every, head = stream[:, :, None].expand(-1, -1, n_heads, -1), "h"
+            q, k, v = (tap(f"{named}attn.hook_{x}", part) for x, part in (("q", q), ("k", every), ("v", every)))
+        scores = torch.einsum(f"bqhe,bk{head}e->bhqk", q, k)
+        pattern = passes(tap, named + "attn.hook_pattern", scores.masked_fill(hidden, -math.inf).softmax(-1))
+        read = torch.einsum(f"bhqk,bk{head}d->bqhd", pattern, v).flatten(2)
+        appended = passes(tap, named + "hook_attn_out", read)
         return passes(tap, named + "hook_resid_post", torch.cat([asking, appended], -1))
 
 

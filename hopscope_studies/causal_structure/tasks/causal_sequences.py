@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput, setting
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
@@ -23,10 +24,23 @@ from hopscope.problem.roles import ABSENT, Roles
 from hopscope.tasks.base import BestAnswer
 from hopscope.tasks.base_sources import SourceTask, expected_loss, floor_sample
 from hopscope.theory.markov.chains import chosen, dirichlet, stationary
-from hopscope.theory.markov.graphs import GRAPHS, Graph
+from hopscope.theory.markov.graphs import GRAPHS, Graph, Parents
 from hopscope.theory.markov.predictors import counted, followers, integrated
 
 FORCE_DRAWS = 500  # matrices per sequence in the plain integration
+
+
+def drawn_and_before(length: int, seed: int) -> Parents:
+    """The parents of node i are node i − 1 and another earlier node, drawn; nodes 0 and 1 are roots.
+
+    In the authors' graph of two parents the other parent is node (i − 1) // 2. Drawn, it gives independent graphs.
+    """
+    random = generator(seed, "latent graph")
+    drawn = [int(torch.randint(node - 1, (), generator=random)) for node in range(2, length + 1)]
+    return ((), (), *((other, node - 1) for node, other in enumerate(drawn, start=2)))
+
+
+LATENT = {**GRAPHS, "drawn_and_before": drawn_and_before}
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,7 @@ class CausalSequences(SourceTask):
     length: int = setting(12, "number of positions, T (paper: 20)", low=3, high=1024)
     concentration: float = setting(0.1, "α of the Dirichlet law of rows; small: few followers each", low=1e-3)
     graph: str = setting(
-        "tree", "latent graph: drawn at random, a chain, pairs, or two parents each", choices=tuple(GRAPHS)
+        "tree", "latent graph: drawn at random, a chain, pairs, or two parents each", choices=tuple(LATENT)
     )
     graph_seed: int = setting(0, "of a random graph", low=0)
     roots: str = setting("stationary", "how positions without parents are drawn", choices=("stationary", "uniform"))
@@ -63,7 +77,7 @@ class CausalSequences(SourceTask):
     @cached_property
     def latent(self) -> Graph:
         """The latent graph, the same in all sequences."""
-        return Graph(GRAPHS[self.graph](self.length, self.graph_seed))
+        return Graph(LATENT[self.graph](self.length, self.graph_seed))
 
     query_positions = slice(-1, None)
 
