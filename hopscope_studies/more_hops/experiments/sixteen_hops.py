@@ -24,7 +24,7 @@ from hopscope_studies.more_hops.experiments import course, more_hops
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 240, "long": 6600, "paper": 12_000}
-CELL_SECONDS = 1800
+CELL_SECONDS = 1200
 
 TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 16}  # D, and as many stages
 STAGE = {"quick": 4, "cpu": 80, "long": 375, "paper": 375}  # steps
