@@ -167,10 +167,7 @@ def worth_trying(exam: Exam, rows: Rows) -> Pool:
 def covered(worth: Worth, rows: Rows, known: Iterable[Units]) -> bool:
     """Whether a set of rows need not be tried: every choice of units with at least one per row has a known circuit."""
     inside = [units for units in known if rows.issuperset(map(row_of, units))]
-    if not inside:
-        return False
-    only = frozenset(part[0] for part in worth(rows) if len(part) == 1)
-    return any(units <= only for units in inside)
+    return any(units <= {part[0] for part in worth(rows) if len(part) == 1} for units in inside)
 
 
 def number_of(pool: Pool, size: int) -> int:

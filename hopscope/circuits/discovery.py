@@ -93,7 +93,8 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
         # Stage 2: sets of rows. Each row that a set clearly needs is forbidden in turn, so that others take its place.
         exam.tighten(strictness)
         exam.watch("looking for the rows that do the work")
-        row_sets, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
+        works = lambda rows: exam.works(rows) and suffices.passes("rows", [rows])[0]
+        row_sets, ended = all_minimal(exam.by_effect(), works, exam.most, of_few_heads, exam.needed_rows)
         # Stages 3 and 4: minimal sets of paths in these rows.
         circuits, complete = circuits_in(exam, suffices, row_sets)
         # If sets of many rows leave no margin for paths to pass, rows are left out of the whole model one by one.

@@ -6,6 +6,7 @@ The exam tests sets of rows and turns units into changes of attention. `sufficie
 from __future__ import annotations
 
 import itertools
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from hopscope.circuits.averages import AtAverage, averages, has_averages
 from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Loss, Share, pooled
-from hopscope.circuits.sequential import Asked, Outcome, decide
+from hopscope.circuits.sequential import SURE, Asked, Outcome, decide, error_of
 from hopscope.circuits.units import Row, Unit, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
@@ -271,10 +272,13 @@ class Exam:
 
         1. Heads are made idle one after the other, because the harm of a null depends on which other heads are idle.
            The heads that cost least alone come first, and each stays idle if the loss stays below the bound. A head
-           gets `identity` if the loss is then lower by more than a hair (`HAIR`) than with `uniform`. If `uniform`
-           raises the loss by no more than a hair, `identity` is not tried.
-        2. A row of the remaining heads gets `identity` if the row alone takes the loss to the bound with `uniform`, and
-           does not with `identity`.
+           gets `identity` if `uniform` raises the loss by more than a hair (`HAIR`) and `identity` clearly does less
+           harm (`clearly_less`).
+        2. A row of the remaining heads that raises the loss by more than a hair alone gets `identity` if `uniform`
+           takes the loss to the threshold and `identity` does not.
+
+        Half of discovery's sequences are enough to see whether `uniform` does harm. The two nulls are compared on the
+        selection's sequences, because the choice between them affects all that follows.
         """
         if self.settings.null != "uniform":
             return
@@ -286,17 +290,25 @@ class Exam:
         live, lost = frozenset(rows), self.own
         for _, group in sorted(zip(alone, of_head, strict=True)):
             left, itself = live.difference(group), self.identity.union(group)
-            nulls, loss = self.identity, self.half.loss(Kept(left, "uniform", self.identity)).mean
-            if loss > lost + hair:
-                other = self.half.loss(Kept(left, "uniform", itself)).mean
-                nulls, loss = (itself, other) if other < loss - hair else (nulls, loss)
+            spread, resting = (Kept(left, "uniform", nulls) for nulls in (self.identity, itself))
+            nulls, loss = self.identity, self.half.loss(spread).mean
+            if loss > lost + hair and self.clearly_less(resting, spread):
+                nulls, loss = itself, self.half.loss(resting).mean
             if loss < self.bound:
                 live, self.identity, lost = left, nulls, loss
-        harmful = [row for row in rows if row in live and self.effects[row] >= self.bound]
-        losses = self.half.losses(Silenced(frozenset([row]), "identity") for row in harmful)
-        self.identity |= {row for row, loss in zip(harmful, losses, strict=True) if loss.mean < self.bound}
+        harmful = [row for row in rows if row in live and self.effects[row] > self.own + hair]
+        for kind, takes in (("uniform", operator.ge), ("identity", operator.lt)):
+            losses = self.selection.losses(Silenced(frozenset([row]), kind) for row in harmful)
+            harmful = [row for row, loss in zip(harmful, losses, strict=True) if takes(loss.mean, self.threshold)]
+        self.identity |= set(harmful)
         for row in sorted(self.identity):
             self.write("1 null", str(row), "unused: identity", None, "accepted")
+
+    def clearly_less(self, change: Change, other: Change) -> bool:
+        """Whether a change costs less than another by more than a hair, by three paired standard errors (`SURE`)."""
+        here, there = self.selection.accounts([change, other])
+        gain = Loss.of(there.losses - here.losses)
+        return gain.mean - SURE * error_of(gain) > HAIR * abs(self.threshold)
 
     def by_strength(self, unit: Unit) -> tuple[float, str]:
         """A sort key that puts the paths with the most attention first, and whole rows last."""

@@ -16,8 +16,7 @@ import string
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from types import CodeType
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ LETTERS = [letter for letter in string.ascii_lowercase if letter not in "pq"]
 WIDTH = 100  # columns
 LEAST_PLACES = 3  # different places that attend for their common parity to count as a condition (ours)
 Registers = dict[str, list[Any]]
+code_of = cache(partial(compile, filename="<program>", mode="eval"))  # an expression of a program, compiled
 
 HEAD = '''"""{title}"""
 
@@ -159,12 +159,6 @@ class Step:
 #: What a program's text calls.
 TOOLS: dict[str, Any] = {}
 exec(HEAD.format(title="").rpartition("def program")[0], TOOLS)
-
-
-@cache
-def code_of(text: str) -> CodeType:
-    """A program's expression, compiled."""
-    return compile(text, "<program>", "eval")
 
 
 def run(text: str, held: Registers) -> Any:

@@ -90,8 +90,7 @@ class Ground:
     @cached_property
     def query_roles(self) -> list[str]:
         """All roles, and `NO_ROLE` if some position holds none."""
-        unnamed = bool((~self.roles.held().any(1)).any())
-        return [*self.roles.names, *([NO_ROLE] if unnamed else [])]
+        return [*self.roles.names, *([NO_ROLE] if self.holders(NO_ROLE).any() else [])]
 
     def holders(self, role: str) -> Bool[Tensor, "batch position"]:
         """The positions of a role."""

@@ -6,6 +6,7 @@ The kinds are those of a table that a cold reader drew up; the models are of our
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 
 import pytest
@@ -431,6 +432,34 @@ def test_the_level_of_minimality_is_what_was_tried(claim, size, units, parts, le
     for n in parts:
         suffices.outcomes["live", frozenset(paths[:n]), suffices.asked] = Outcome(False, Loss(0.05, 0, 1, 8), False)
     assert minimality(suffices, frozenset(paths), Completeness(claim, "", size)) == level
+
+
+@pytest.mark.parametrize(
+    ("gains", "clear"),
+    [
+        ([0.02] * 16, True),
+        ([0.0, 0.04] * 8, True),  # 0.020 ± 0.005
+        ([-0.06, 0.1] * 8, False),  # 0.020 ± 0.021
+        ([0.0009] * 16, False),  # less than 2 % of the threshold of 0.05
+        ([math.inf] * 16, False),
+    ],
+)
+def test_a_null_is_preferred_only_if_it_clearly_does_less_harm(gains, clear, monkeypatch):
+    """The losses are paired by sequence. What harms both nulls alike, here by 0 to 1.5, is no noise."""
+    exam = Exam(copiers(20.0).model.eval(), TASK, Discovery(), lambda _: None)
+    harm = torch.arange(16) / 10
+    accounts = [Account(losses, {}, torch.ones(16) > 0) for losses in (harm, harm + torch.tensor(gains))]
+    monkeypatch.setattr(exam, "threshold", 0.05)
+    monkeypatch.setattr(exam.selection, "accounts", lambda changes: accounts)
+    assert exam.clearly_less(AsIs(), AsIs()) == clear
+
+
+def test_rows_that_suffice_by_chance_must_pass_the_joint_test(monkeypatch):
+    """On discovery's few sequences any set may seem to suffice; the empty one is then the smallest."""
+    model = copiers(20.0).model.eval()
+    expected = discover(model, TASK).units
+    monkeypatch.setattr(Exam, "works", lambda exam, units: True)
+    assert expected and discover(model, TASK).units == expected
 
 
 def test_who_asks_strictly_gets_no_loose_circuit():

@@ -162,8 +162,7 @@ class Hunt:
 
     def smallest(self, ranking: Sequence[str]) -> Units:
         """A set below the bound from which no single unit can be left out."""
-        prefix = ranking[: shortest(ranking, self.passes)]
-        chosen = minimal(prefix, self.passes)
+        chosen = minimal(ranking[: shortest(ranking, self.passes)], self.passes)
         while (spared := self.spared(chosen, ranking)) is not None:
             chosen -= {spared}
         return chosen
