@@ -15,7 +15,6 @@ SEEDS = range(10)
 SEARCHES = range(3)
 AGREE = 9  # trained models of which all searches must agree
 ACCEPTED = 9  # trained models that must have a circuit
-LOTTERY = "of ten models the searches agree in eight: in two a path is at the threshold"
 
 
 def unneeded(circuit: Circuit) -> list[str]:
@@ -36,9 +35,7 @@ def contradicted(circuit: Circuit) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "preset", ["demo", pytest.param("three_hops", marks=pytest.mark.xfail(reason=LOTTERY, strict=False))]
-)
+@pytest.mark.parametrize("preset", ["demo", "three_hops"])
 def test_circuits_of_ten_trained_models(preset, tmp_path):
     agree, accepted = 0, 0
     for seed in SEEDS:
