@@ -88,12 +88,13 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     Each round bounds the loss of sets of rows more strictly (`STRICTNESS`). A stricter bound keeps more rows, whose
     paths are then more likely to pass the joint test and the report.
     """
+    # A set of rows can work by chance on discovery's few sequences, so it must pass the joint test of rows, too.
+    works = lambda rows: exam.works(rows) and suffices.passes("rows", [rows])[0]  # noqa: E731
     rejected, shown = None, None  # for the end: the first circuit that a report rejected, or paths of rows that work
     for strictness in STRICTNESS:
         # Stage 2: sets of rows. Each row that a set clearly needs is forbidden in turn, so that others take its place.
         exam.tighten(strictness)
         exam.watch("looking for the rows that do the work")
-        works = lambda rows: exam.works(rows) and suffices.passes("rows", [rows])[0]
         row_sets, ended = all_minimal(exam.by_effect(), works, exam.most, of_few_heads, exam.needed_rows)
         # Stages 3 and 4: minimal sets of paths in these rows.
         circuits, complete = circuits_in(exam, suffices, row_sets)

@@ -20,7 +20,7 @@ from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Ke
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Loss, Share, pooled
 from hopscope.circuits.sequential import SURE, Asked, Outcome, decide, error_of
-from hopscope.circuits.units import Row, Unit, row_of
+from hopscope.circuits.units import Row, Unit, paths_of, row_of
 from hopscope.circuits.verdict import Demands
 from hopscope.core.seeds import generator
 from hopscope.core.settings import Settings, setting
@@ -192,7 +192,7 @@ class Exam:
         Substitutes are sought only for these rows. A set may need a few of the many rows that help by next to nothing,
         and almost any others would then do as well.
         """
-        return [row for row in rows if len(rows) <= LARGE and self.alone(rows - {row}).clearly_fails]
+        return [row for row in sorted(rows) if len(rows) <= LARGE and self.alone(rows - {row}).clearly_fails]
 
     @cached_property
     def stages(self) -> list[tuple[Evaluator, bool]]:
@@ -203,7 +203,7 @@ class Exam:
 
     @cached_property
     def half(self) -> Evaluator:
-        """Half of discovery's sequences: enough to rank units, and to choose and check nulls."""
+        """Half of discovery's sequences: enough to rank units, and to see whether a null does harm."""
         return self.data.part(slice(0, max(1, len(self.data.batch) // 2)))
 
     def kept(self, units: Iterable[Unit], **rows: Any) -> Kept:
@@ -241,7 +241,7 @@ class Exam:
         the proportions are those at positions where just these have one. A path that gets no attention in the full
         model, such as that of a backup, has the least weight `ASLEEP`.
         """
-        weights = {u: max(self.strengths[u], ASLEEP) for u in units if isinstance(u, Path)}
+        weights = {path: max(self.strengths[path], ASLEEP) for path in paths_of(units)}
         where: dict[frozenset[Path], Mapping[Path, float]] = {}
         for _, some in itertools.groupby(sorted(weights, key=row_of), row_of):
             where |= self.data.shares(frozenset(some), ASLEEP)

@@ -66,6 +66,7 @@ class Report:
             chosen, trial, measured = self.narrowed(chosen, trial, measured, rules, on)
             verdict, words = judge(trial, len(measured), hint, unsolved, missed=missed)
         accepted, best = verdict == "circuit", listed(chosen, trial)
+        needed = all(found.worst_removal >= trial.demands.loss for found in measured)
         return Circuit(
             paths=measured,
             rows=tuple(rows_of(chosen)),
@@ -76,20 +77,19 @@ class Report:
             spare=len(paths) - len(measured),
             missed=tuple(missed),
             intact=() if verdict == "none" else tuple(map(str, self.intact(chosen))),
-            **(self.compared(best, circuits, claim, measured) if accepted else {"listed": (best,) * bool(paths)}),
+            **(self.compared(best, circuits, claim, needed) if accepted else {"listed": (best,) * bool(paths)}),
             protocol=self.protocol() | {"demands": asdict(trial.demands)},
             log=exam.log,
         )
 
     def compared(
-        self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness, measured: Sequence[Found]
+        self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness, all_needed: bool
     ) -> dict[str, Any]:
         """The fields that compare an accepted circuit with others: alternatives, takeovers, family, minimality."""
         others, failed = self.validated([one for one in circuits if one != chosen.units])
         spared, every = spared_paths(self.exam, chosen.paths), [one.units for one in (chosen, *others)]
         takeovers = find_takeovers(self.exam, spared, every)
         claim = claimed(claim, every, spared, failed)
-        all_needed = all(found.worst_removal >= self.exam.threshold for found in measured)
         return {
             "listed": (chosen, *others),
             "completeness": claim,
