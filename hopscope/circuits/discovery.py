@@ -88,8 +88,9 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     Each round bounds the loss of sets of rows more strictly (`STRICTNESS`). A stricter bound keeps more rows, whose
     paths are then more likely to pass the joint test and the report.
     """
-    # A set of rows can work by chance on discovery's few sequences, so it must pass the joint test of rows, too.
-    works = lambda rows: exam.works(rows) and suffices.passes("rows", [rows])[0]  # noqa: E731
+    # A set of rows can work by chance on discovery's few sequences, so it must pass the joint test of rows, too. Large
+    # sets need not: the joint test takes long on them, and where they fail, `of_many_rows` begins from the whole model.
+    works = lambda rows: exam.works(rows) and (len(rows) > LARGE or suffices.passes("rows", [rows])[0])  # noqa: E731
     rejected, shown = None, None  # for the end: the first circuit that a report rejected, or paths of rows that work
     for strictness in STRICTNESS:
         # Stage 2: sets of rows. Each row that a set clearly needs is forbidden in turn, so that others take its place.
