@@ -98,7 +98,6 @@ def ambiguous(exam: Exam, row: Row) -> Iterator[tuple[float, Path]]:
     ground, strengths = exam.data.ground, exam.data.strengths
     path = max(ground.paths_in(row), key=lambda path: strengths[path], default=None)
     if path is not None and path.chain == "same" and strengths[path] >= MOST:
-        several = (ground.entries(path).sum(-1) > 1).any(-1)
-        share = float(several.float().mean())
+        share = float((ground.entries(path).sum(-1) > 1).any(-1).float().mean())
         if share > LOOSE:
             yield share, path

@@ -183,12 +183,6 @@ class Circuit(Judged):
         """Paths that some listed circuits have and others do not."""
         return sorted(frozenset[Path]().union(*self.alternatives) - {*self.backbone})
 
-    @property
-    def interchangeable_rows(self) -> list[Row]:
-        """Whole rows that some listed circuits have and others do not."""
-        every = {row for one in self.listed for row in one.rows}
-        return sorted(row for row in every if any(row not in one.rows for one in self.listed))
-
     def as_dict(self) -> dict[str, Any]:
         """The content of circuit.json (docs/contracts.md), without the log."""
         return {

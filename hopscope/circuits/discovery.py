@@ -88,15 +88,12 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     Each round bounds the loss of sets of rows more strictly (`STRICTNESS`). A stricter bound keeps more rows, whose
     paths are then more likely to pass the joint test and the report.
     """
-    # A set of rows can work by chance on discovery's few sequences, so it must pass the joint test of rows, too. Large
-    # sets need not: the joint test takes long on them, and where they fail, `of_many_rows` begins from the whole model.
-    works = lambda rows: exam.works(rows) and (len(rows) > LARGE or suffices.passes("rows", [rows])[0])  # noqa: E731
     rejected, shown = None, None  # for the end: the first circuit that a report rejected, or paths of rows that work
     for strictness in STRICTNESS:
         # Stage 2: sets of rows. Each row that a set clearly needs is forbidden in turn, so that others take its place.
         exam.tighten(strictness)
         exam.watch("looking for the rows that do the work")
-        row_sets, ended = all_minimal(exam.by_effect(), works, exam.most, of_few_heads, exam.needed_rows)
+        row_sets, ended = rows_that_work(exam, suffices)
         # Stages 3 and 4: minimal sets of paths in these rows.
         circuits, complete = circuits_in(exam, suffices, row_sets)
         # If sets of many rows leave no margin for paths to pass, rows are left out of the whole model one by one.
@@ -132,6 +129,19 @@ def search(exam: Exam, suffices: Sufficiency) -> Circuit:
     if shown is None or len(shown) > LARGE:
         shown = enough_by_hand(exam, suffices) or shown
     return Report(exam, suffices).refused(shown or frozenset(), "nothing that was found suffices")
+
+
+def rows_that_work(exam: Exam, suffices: Sufficiency) -> tuple[list[Rows], bool]:
+    """Minimal sets of rows that work, and whether the search for them came to its end.
+
+    A set can work by chance on discovery's few sequences, so it must pass the joint test of rows, too. Large sets need
+    not, because this test takes long on them, and nor must any set if none passes both tests.
+    """
+    surely = lambda rows: exam.works(rows) and (len(rows) > LARGE or suffices.passes("rows", [rows])[0])  # noqa: E731
+    found, ended = all_minimal(exam.by_effect(), surely, exam.most, of_few_heads, exam.needed_rows)
+    if not found:
+        found, ended = all_minimal(exam.by_effect(), exam.works, exam.most, of_few_heads, exam.needed_rows)
+    return found, ended
 
 
 def of_few_heads(rows: Sequence[Row], works: Callable[[Rows], bool], near: Rows) -> Rows:

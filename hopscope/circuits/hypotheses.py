@@ -138,8 +138,7 @@ def mixtures(paths: list[Path], strengths: Mapping[Path, float]) -> Iterator[Hyp
     """Attend to several roles with their measured shares of attention; the rest is spread evenly."""
     parts = [path for path in paths if strengths.get(path, 0.0) >= LEAST_SHARE]
     for size in range(2, len(parts) + 1):
-        chosen = parts[:size]
-        shares = {path: round(strengths[path] * 2**WEIGHT_BITS) / 2**WEIGHT_BITS for path in chosen}
+        shares = {path: round(strengths[path] * 2**WEIGHT_BITS) / 2**WEIGHT_BITS for path in parts[:size]}
         bits = 7 + size * (math.log2(max(1, len(paths))) + WEIGHT_BITS)
         name = "mixture: " + ", ".join(f"{share:.2f} {role_name(p)[7:]}" for p, share in shares.items())
         yield Hypothesis(name, bits, partial(mixture, shares))

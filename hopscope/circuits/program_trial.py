@@ -130,8 +130,7 @@ def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[b
     """Which answers a model gets right, by row, query and hop; all, if the task does not judge answers one by one."""
     asked = torch.tensor([[[one is not None for one in hops] for hops in row] for row in rows.answers])
     with torch.no_grad():
-        outputs = model(batch.inputs, at=batch.task.query_positions)
-        right = batch.task.correct(outputs, batch).cpu()
+        right = batch.task.correct(model(batch.inputs, at=batch.task.query_positions), batch).cpu()
     found = torch.zeros_like(asked)
     found[asked] = right.flatten() if right.numel() == int(asked.sum()) else True
     listed: list[list[list[bool]]] = found.tolist()

@@ -303,7 +303,8 @@ def others(circuit: Circuit) -> list[str]:
     n, claim = len(circuit.alternatives), circuit.completeness.claim
     if n < 2:
         return [] if claim != "not claimed" else [f"Other circuits may exist: {circuit.completeness.how}."]
-    rows = (f"the whole row {row}" for row in circuit.interchangeable_rows)
+    sets = [{*one.rows} for one in circuit.listed]
+    rows = (f"the whole row {row}" for row in sorted(sets[0].union(*sets) - sets[0].intersection(*sets)))
     differing, n_shared = listed([*map(path_name, circuit.interchangeable), *rows]), len(circuit.backbone)
     number, more = f"The search found {n} minimal circuits", MORE[claim].format(size=circuit.completeness.size)
     shared = count(n_shared, "path") if n_shared else "no path"

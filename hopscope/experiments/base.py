@@ -48,8 +48,7 @@ def experiment(name: str) -> ModuleType:
 
 def offered(name: str) -> list[str]:
     """The scales at which an experiment has runs, in the order of `SCALES`: those in its `SECONDS`."""
-    seconds = experiment(name).SECONDS
-    return [scale for scale in SCALES if scale in seconds]
+    return [scale for scale in SCALES if scale in experiment(name).SECONDS]
 
 
 def declared(name: str, scale: str) -> list[Config | Work]:

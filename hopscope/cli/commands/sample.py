@@ -120,8 +120,7 @@ def described(name: str) -> str:
 @json_option("Print JSON instead of a table.")
 def command(kind: type[Task], given: dict[str, Any]) -> None:
     """Show one instance of TASK: positions, roles, queries and answers."""
-    task = pick(kind, given)
-    batch = task.sample(1, given["seed"])
+    batch = pick(kind, given).sample(1, given["seed"])
     if given["as_json"]:
         print_json(as_dict(batch))
     else:
