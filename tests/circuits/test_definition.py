@@ -188,7 +188,8 @@ def test_where_nothing_suffices_the_best_that_was_found_is_told(monkeypatch):
     monkeypatch.setattr(discovery, "all_minimal", find)
     monkeypatch.setattr(discovery, "candidates", lambda *_: iter(()))
     circuit = discover(copiers(20.0).model.eval(), TASK)
-    assert len(asked) == 3 and {*paths(circuit)} >= {str(FIRST), str(SECOND)}
+    rounds = 1 + 2 + 2  # in the second and third, where no rows pass the joint test, those that work without it
+    assert len(asked) == rounds and {*paths(circuit)} >= {str(FIRST), str(SECOND)}
     assert "no set of paths" not in circuit.reason
 
 
