@@ -308,7 +308,8 @@ class Exam:
         """Whether a change costs less than another by more than a hair, by three paired standard errors (`SURE`)."""
         here, there = self.selection.accounts([change, other])
         gain = Loss.of(there.losses - here.losses)
-        return gain.mean - SURE * error_of(gain) > HAIR * abs(self.threshold)
+        least = gain.mean - SURE * error_of(gain)  # NaN if the other loss is not finite, which is worse than any
+        return not least <= HAIR * abs(self.threshold)
 
     def by_strength(self, unit: Unit) -> tuple[float, str]:
         """A sort key that puts the paths with the most attention first, and whole rows last."""
