@@ -1,11 +1,14 @@
-"""Confidence intervals of shares, and of means of values between 0 and 1 (Wilson, 1927)."""
+"""Confidence intervals: of shares, and of means of values between 0 and 1 (Wilson, 1927); of other means (Student)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
 Z_95 = 1.959964  # the normal distribution's 97.5 % point
+#: Student's t at 97.5 %, for 1, 2, … degrees of freedom; beyond the table by Cornish and Fisher's series.
+T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 def wilson(hits: float, n: int, z: float = Z_95) -> tuple[float, float]:
@@ -28,3 +31,17 @@ def wilson_of_mean(values: Sequence[float]) -> tuple[float, float]:
     take only 0 and 1 have the largest variance, so the interval is conservative.
     """
     return wilson(math.fsum(values), len(values))
+
+
+def student(freedom: int) -> float:
+    """Student's t at 97.5 %, to three digits beyond the table."""
+    if freedom <= len(T_975):
+        return T_975[freedom - 1]
+    z, f = Z_95, freedom
+    return z + (z**3 + z) / (4 * f) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * f * f)
+
+
+def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the mean of independent values, by Student's t; NaN for fewer than two values."""
+    margin = student(len(values) - 1) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return fmean(values or [math.nan]) - margin, fmean(values or [math.nan]) + margin

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.emergence.onset import INTERVAL, NORMAL_975, Array, check, student
+from hopscope.core.intervals import Z_95, student
+from hopscope.emergence.onset import INTERVAL, Array, check
 
 LEAST_RISE = 0.1  # attention; a smaller fitted rise does not count (our choice)
 LEAST_EXPLAINED = 0.5  # share of the curve's variance that a fit must explain to be reported (our choice)
@@ -81,7 +82,7 @@ def change_point(
         return None
     samples = numpy.repeat(curve[None], 200, 0) if resampled is None else resampled
     freedom = len(times) - 4
-    residual = numpy.sqrt(((curve - fit.at(times)) ** 2).sum() / freedom) * student(freedom) / NORMAL_975
+    residual = numpy.sqrt(((curve - fit.at(times)) ** 2).sum() / freedom) * student(freedom) / Z_95
     noise = residual * numpy.random.default_rng(seed).standard_normal(samples.shape)
     low, high = numpy.quantile(grid.centres_of(samples + noise), INTERVAL)
     width = fit.width * LOGIT_90

@@ -25,9 +25,6 @@ Status = Literal["seen", "already", "never"]
 PASSES = 0.5  # mean attention above which a path has emerged (paper, section 9.1)
 HALF = 0.5  # share of its final effect at which a path has begun to matter (our choice)
 INTERVAL = (0.025, 0.975)
-NORMAL_975 = 1.95996
-#: Student's t at 97.5 %, for 1, 2, … degrees of freedom; beyond the table by Cornish and Fisher's series.
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 @dataclass(frozen=True)
@@ -83,14 +80,6 @@ def resamples(n: int, count: int, seed: int) -> Array:
     """
     random = numpy.random.default_rng(seed)
     return random.multinomial(n, numpy.full(n, 1 / n), size=count).astype(numpy.float64)
-
-
-def student(freedom: int) -> float:
-    """Student's t at 97.5 %, to three digits beyond the table."""
-    if freedom <= len(T_975):
-        return T_975[freedom - 1]
-    z, f = NORMAL_975, freedom
-    return z + (z**3 + z) / (4 * f) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * f * f)
 
 
 # Passing a threshold ---------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from hopscope.core.intervals import wilson as wilson
-from hopscope.emergence.onset import Onset, student
+from hopscope.core.intervals import student, wilson as wilson
+from hopscope.emergence.onset import Onset
 from hopscope.problem.paths import Path
 
 Signs = NDArray[numpy.int64]

@@ -74,8 +74,3 @@ def highest_accuracy(run: Run) -> float:
 def capacity(tries: Mapping[int, float]) -> float:
     """The largest size that passed; NaN if none did."""
     return max((float(size) for size, recall in tries.items() if recall >= ENOUGH), default=math.nan)
-
-
-def tries_of(folder: Path) -> dict[int, float]:
-    """Recall by size, as a search left it in its folder."""
-    return {int(size): recall for size, recall in read_json(folder / TRIES).items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.emergence.onset import student
+from hopscope.core.intervals import interval_of_mean
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Claim, Evidence, telling
 
@@ -81,15 +81,9 @@ def compared(id: str, ends: DataFrame, one: str, other: str, **limit: Any) -> Cl
 
 def told_interval(id: str, rows: DataFrame, values: Series, what: str, **limit: Any) -> Claim:
     """A claim that both ends of the 95 % interval of a mean are beyond a limit; undecided if the limit is within."""
-    ends, said = interval(values), f"ends of the 95 % interval of the mean of {what}"
+    ends, said = interval_of_mean(values.tolist()), f"ends of the 95 % interval of the mean of {what}"
     how: dict[str, Any] = {"n": len(values), "number": float(values.mean()), "unanimous": True}
     return told(Evidence(rows, "ours"), id, ends, said, **how, **limit)
-
-
-def interval(values: Series) -> tuple[float, float]:
-    """The 95 % interval of the mean, by Student's t; NaN for fewer than two values."""
-    margin = student(len(values) - 1) * values.std() / len(values) ** 0.5 if len(values) > 1 else math.nan
-    return float(values.mean() - margin), float(values.mean() + margin)
 
 
 def sooner(table: DataFrame) -> Series:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from pandas import DataFrame, Series
 
-from hopscope.emergence.onset import student
+from hopscope.core.intervals import interval_of_mean
 from hopscope.experiments.capacity import ENOUGH
 from hopscope.experiments.judging import Bound, Claim, Evidence, Limit, around, between, bound, factor
 from hopscope.experiments.values import power_law
@@ -222,15 +222,14 @@ def gain_of_mlp(cells: DataFrame, enough: Bound) -> Claim:
     recall = cells.pivot(index=["attention", "seed"], columns="d_mlp", values="recall")
     gains = (recall.iloc[:, -1] - recall.iloc[:, 0]).unstack("seed").dropna()  # attention that every seed has
     each = gains[gains.index < cells.attention.max()].mean()
-    margin = student(len(each) - 1) * each.std() / len(each) ** 0.5 if len(each) > 1 else math.nan
+    ends = interval_of_mean(each.tolist())
     return told(
         cells,
         "mlp_adds_recall",
         each,
-        each.mean() - margin,
-        each.mean() + margin,
+        *ends,
         n=len(each),
         number="mean",
-        also=[bound("the interval's lower end", each.mean() - margin, above=GAIN)],
+        also=[bound("the interval's lower end", ends[0], above=GAIN)],
         provided=enough,
     )

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
+from hopscope.core.intervals import interval_of_mean
 from hopscope.drawing.curves import name_baselines, run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.tables import rows_of
@@ -24,7 +25,7 @@ from hopscope.runs.run import Run
 from hopscope_studies.architectures.candidates import weightless
 from hopscope_studies.architectures.experiments.hops_by_architecture import flops
 from hopscope_studies.architectures.text_cells import cells
-from hopscope_studies.architectures.text_claims import claims as claims, interval, last, less
+from hopscope_studies.architectures.text_claims import claims as claims, last, less
 from hopscope_studies.architectures.text_scores import copying
 
 #: Seconds that each scale takes on two cores.
@@ -84,7 +85,7 @@ def differences(ax: Any, ends: DataFrame, rules: list[str]) -> None:
     losses = ends.set_index(["rule", "seed"]).loss
     for index, name in enumerate(rules, 1):
         found = less(losses, name, "softmax")
-        low, high = interval(found)
+        low, high = interval_of_mean(found.tolist())
         ax.plot(found, [index + 0.2] * len(found), "x", ms=4, color=colour(index))
         ax.errorbar(
             found.mean(), index, xerr=None if math.isnan(low) else (high - low) / 2, fmt="o", color=colour(index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 
 import pandas
@@ -13,7 +12,7 @@ from hopscope.experiments.results import claim_ids
 from hopscope.tasks.text import Text
 from hopscope_studies.architectures.candidates import weightless
 from hopscope_studies.architectures.text_cells import cells
-from hopscope_studies.architectures.text_claims import claims, interval, surges
+from hopscope_studies.architectures.text_claims import claims, surges
 from hopscope_studies.architectures.text_scores import copying, score, stretches
 
 
@@ -68,10 +67,7 @@ def test_a_model_that_copies_is_recognised():
     assert found["layer_0"] == found["score"] == pytest.approx(1.0)
 
 
-def test_intervals_and_surges_by_hand():
-    low, high = interval(pandas.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
-    assert (low, high) == pytest.approx((3 - 2.776 * math.sqrt(2.5 / 5), 3 + 2.776 * math.sqrt(2.5 / 5)))
-    assert all(math.isnan(end) for end in interval(pandas.Series([1.0])))
+def test_surges_by_hand():
     steps, losses = range(0, 600, 100), [4.0, 3.0, 2.9, 2.85, 2.65, 2.6]  # falls 1, 0.1, 0.05, 0.2, 0.05
     rows = pandas.DataFrame({"run": "a", "step": steps, "loss": losses})
     assert surges(rows)["a"] == pytest.approx(0.15)

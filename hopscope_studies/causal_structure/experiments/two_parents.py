@@ -7,7 +7,6 @@ random trees of more states. All stop by the same rule. Roots are uniform, so th
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,9 @@ from matplotlib.figure import Figure
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config, Training
+from hopscope.core.intervals import interval_of_mean
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import colour, picture, styled
-from hopscope.emergence.onset import student
 from hopscope.experiments.judging import Claim, bound
 from hopscope.experiments.quantities import Quantities
 from hopscope.experiments.tables import rows_of
@@ -146,8 +145,7 @@ def about_heads(told: Quantities, kind: str) -> Iterator[Claim]:
     """Claims about the models of two heads of a kind; the interval of the cost is Student's, over graphs."""
     halved, way, apart, alike = (told.of(kind, name) for name in ("divided", "way", "apart", "alike"))
     V, cost = kind.removeprefix("two heads,"), alike - told.of(kind, "loss")
-    margin = student(len(cost) - 1) * cost.std() / len(cost) ** 0.5 if len(cost) > 1 else math.inf
-    low, high = cost.mean() - margin, cost.mean() + margin
+    low, high = interval_of_mean(cost.tolist())
     also = [bound(f"lower end of the 95 % interval ({low:.3f} to {high:.3f})", low, above=0)]
     yield said(told, f"heads_divide{V}", halved, "share of children", (kind,), of="mean", above=0.75)
     yield said(told, f"division_matters{V}", cost, "cost (nats)", (kind,), of="mean", at_least=0.02, also=also)

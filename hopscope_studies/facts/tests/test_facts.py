@@ -14,7 +14,8 @@ from pandas import DataFrame
 from hopscope import Architecture, Config, Training, Transformer, train
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.experiments.capacity import tries_of
+from hopscope.core.storage import read_json
+from hopscope.experiments.capacity import TRIES
 from hopscope.experiments.results import claim_ids
 from hopscope.experiments.work import Finished, Stopped
 from hopscope.measures import observe
@@ -276,9 +277,9 @@ def test_a_search_trains_runs_below_its_folder_and_goes_on(tmp_path):
         Finished.of(work, tmp_path / "parts", lambda: next(calls, True))
     for folder in (tmp_path / "parts", whole := tmp_path / "whole"):
         Finished.of(work, folder, lambda: False)
-    assert tries_of(tmp_path / "parts") == tries_of(whole)
+    assert read_json(tmp_path / "parts" / TRIES) == read_json(whole / TRIES)
     runs = sorted(whole.glob("factual_recall-*/report.json"))
-    assert len(runs) == len(tries_of(whole)) > 1
+    assert len(runs) == len(read_json(whole / TRIES)) > 1
 
 
 def curve(facts: str, run: str, relation: list[float], subject: list[float], **columns) -> list[dict]:
