@@ -9,7 +9,6 @@ from pandas import DataFrame
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 
-KINDS = ("n-gram heads", "softmax", "linear")
 DASHES = {1: ":", 2: "--", 3: "-"}  # of the n-gram models
 BESIDE = {1: (5, -3), 2: (-36, -3), 3: (-2, 6)}  # where their names stand, in points
 
@@ -30,7 +29,7 @@ def figure(table: DataFrame) -> Figure:
 
 def draw_course(ax: Axes, table: DataFrame, quantity: str) -> None:
     """Draw a thin line per seed and a thick mean; n-gram models are grey lines."""
-    for index, kind in enumerate(KINDS):
+    for index, kind in enumerate(dict.fromkeys(table.kind)):
         rows = table[(table.kind == kind) & (table.quantity == f"course {quantity}")]
         run_lines(ax, rows, color=colour(index), label=kind, middle="mean", thick=1.8)
     for order, style in DASHES.items():
@@ -40,7 +39,7 @@ def draw_course(ax: Axes, table: DataFrame, quantity: str) -> None:
 
 def draw_ends(ax: Axes, table: DataFrame) -> None:
     """Draw distance against legality, with a point per run and crosses for n-gram models."""
-    for index, kind in enumerate(KINDS):
+    for index, kind in enumerate(dict.fromkeys(table.kind)):
         rows = table[table.kind == kind].groupby(["run", "quantity"]).value.last().unstack()
         ax.plot(rows["distance"], rows["legal"], "o", color=colour(index), ms=5, label=kind)
     for order in DASHES:

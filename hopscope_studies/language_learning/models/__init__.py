@@ -1,0 +1,1 @@
+"""Models that only this study uses."""
