@@ -31,11 +31,11 @@ from hopscope_studies.stacked_heads.experiments import fig2
 from hopscope_studies.stacked_heads.experiments.fig2 import FORMULATIONS, Asked, draw
 
 #: Seconds that each scale takes on two cores, at the 310 tokens a second of fig2's runs.
-SECONDS = {"quick": 3, "cpu": 640, "long": 1600, "paper": 40000}
-CELL_SECONDS = 150
+SECONDS = {"quick": 3, "cpu": 640, "long": 2400, "paper": 40000}
+CELL_SECONDS = 200
 
-DEPTHS = {"quick": (1, 3), "paper": tuple(range(1, 9))}
-COUNT = {"quick": 4, "cpu": 16, "long": 40, "paper": 120}  # questions
+DEPTHS = {"quick": (1, 3), "cpu": (1, 2, 3, 5, 8)}  # at other scales all from 1 to 8
+COUNT = {"quick": 4, "cpu": 16, "long": 16, "paper": 120}  # questions
 
 FILLED, REPEATED = "filler_tokens(by=log_likelihood, n_numbers=100)", "repeated_problem(by=log_likelihood, n_times=2)"
 DIRECT = ("log_likelihood", FILLED, REPEATED)
@@ -51,10 +51,10 @@ def asked(models: Iterable[str], scale: str, count: int) -> Iterator[Asked]:
     """Every formulation with every number of hops that it has wordings for, by every protocol."""
     for model in models:
         for formulation in FORMULATIONS:
-            for hops in worded(formulation, DEPTHS.get(scale, (1, 2, 3, 5, 8))):
+            for hops in worded(formulation, DEPTHS.get(scale, tuple(range(1, 9)))):
                 for protocol in DIRECT:
                     yield Asked(model, formulation, hops, protocol=protocol, count=count)
-                if scale in ("quick", "paper") and formulation in THOUGHT_OVER and model not in BASE:
+                if scale != "cpu" and formulation in THOUGHT_OVER and model not in BASE:
                     yield Asked(model, formulation, hops, "chat", "chain_of_thought", count, max_tokens=256)
 
 
