@@ -20,7 +20,7 @@ from hopscope.runs.run import Run
 
 #: The version of the search. Raise it whenever a search may find another circuit than before. Circuits that were kept
 #: under another version are searched for again.
-VERSION = 21
+VERSION = 22
 
 
 def circuit_of(

@@ -233,6 +233,16 @@ def test_after_a_report_rejected_a_set_many_rows_are_tested_on_as_many_sequences
     assert [set(paths_of(units)) for units in found] == [{FIRST, SECOND}] and suffices.last == most
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_loud_heads_average_is_known_well_enough(seed):
+    """A head writes 750 times as loudly as its partner. Over 1,024 sequences its mean is too noisy to ablate it by."""
+    made = adversary(14, "split answer", 19)
+    circuit = discover(made.model, made.task, Discovery(seed=seed))
+    assert circuit.accepted
+    expected = ["L0H0 value[2]->key[2]", "L1H1 query->value[1]", "L2H0 query->value[2]", "L2H1 query->value[2]"]
+    assert [str(found.path) for found in circuit.paths] == expected
+
+
 def test_where_heads_look_at_what_no_role_names_it_is_said():
     """The query reads the answer one position behind it, which holds no role."""
     made = adversary(14, "hub", 0)
