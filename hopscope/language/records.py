@@ -6,14 +6,13 @@ last line is dropped, and only the batch that was being asked is asked again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hopscope.core.storage import Damaged, alone, append, clear_errors, sync_file
+from hopscope.core.storage import Damaged, alone, append, clear_errors, fingerprint, sync_file
 from hopscope.core.strangers import json_of
 from hopscope.language.layouts.base import Rendered
 
@@ -23,8 +22,7 @@ Record = dict[str, Any]
 
 def key_of(about: Mapping[str, Any]) -> str:
     """The key of an attempt: sixteen hexadecimal digits of a hash of everything that its answer depends on."""
-    text = json.dumps(about, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return fingerprint(about)[:16]
 
 
 def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
@@ -35,7 +33,7 @@ def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
     given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
     if blank is not None and any(a != b and b.startswith(a) for a in rendered.choices for b in rendered.choices):
         given.append("answers whole")
-    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
+    return fingerprint(given)[:16]
 
 
 class Records:
