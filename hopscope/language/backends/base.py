@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
+from typing import Any
 
 from hopscope.formulations.base import Questions
 from hopscope.language.layouts.base import Layout, Rendered
@@ -43,7 +44,7 @@ class Sampling:
 LEAST = 1e-9
 
 
-def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
+def given_whole(scores: Sequence[float], answers: Sequence[Sequence[Any]]) -> list[float]:
     """Log-likelihoods (nats) of complete answers: that a text starts with this answer, and with no longer one of them.
 
     `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. The events here exclude each
@@ -51,14 +52,13 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
 
     Args:
         scores: log p of each answer's tokens.
-        begins: whether one answer (by index) is a proper prefix of another, token by token.
+        answers: each answer's tokens, or its characters.
 
-    >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], begins=lambda i, j: (i, j) == (0, 1))
+    >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], ["1", "10", "2"])
     >>> print(*(f"{exp(score):.1f}" for score in whole))
     0.3 0.6 0.1
     """
-    numbers = range(len(scores))
-    longer = [{j for j in numbers if j != i and begins(i, j)} for i in numbers]
+    longer = [{j for j, o in enumerate(answers) if len(o) > len(a) and o[: len(a)] == a} for a in answers]
     nearest = [those - {k for j in those for k in longer[j]} for those in longer]
     left = [1 - sum(exp(scores[j] - scores[i]) for j in those) for i, those in enumerate(nearest)]
     return [

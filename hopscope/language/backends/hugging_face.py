@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -173,7 +173,7 @@ class HuggingFace(Backend):
                 if len(answer) > 1:
                     rows = after[row, tuple(answer[:-1])]
                     totals[row][number] += sum(float(rows[i, token]) for i, token in enumerate(answer[1:]))
-        return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
+        return [given_whole(some, one.continuations) for some, one in zip(totals, batch, strict=True)]
 
     def scores_alone(self, one: Scored) -> list[float]:
         """Log-likelihoods of one request, with a separate pass for every answer."""
@@ -181,7 +181,7 @@ class HuggingFace(Backend):
         for answer in one.continuations:
             rows = self.log_probs(self.logits([*one.prefix, *answer[:-1]])[len(one.prefix) - 1 :])
             totals.append(sum(float(rows[i, token]) for i, token in enumerate(answer)))
-        return given_whole(totals, begun(one.continuations))
+        return given_whole(totals, one.continuations)
 
     def logits(self, tokens: list[int]) -> Tensor:
         """The logits at each token of a single text, without batch, padding or cache."""
@@ -275,11 +275,6 @@ class HuggingFace(Backend):
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=not thinks)
         begun = next((tag for tag in THOUGHTS if self.text(writer.request).rstrip().endswith(tag)), "")
         return completion(begun + text, writer.finish_reason, stop=writer.request.stop)
-
-
-def begun(answers: Sequence[Sequence[int]]) -> Callable[[int, int], bool]:
-    """A function of two answers' indices: whether the tokens of the first are a proper prefix of the second's."""
-    return lambda i, j: len(answers[i]) < len(answers[j]) and list(answers[j][: len(answers[i])]) == list(answers[i])
 
 
 def appended(tokenizer: Any) -> list[int]:
