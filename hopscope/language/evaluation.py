@@ -32,7 +32,7 @@ from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Judged, Protocol
 from hopscope.language.records import Records, hash_of, key_of
-from hopscope.language.turns import Habits, said_of
+from hopscope.language.turns import Habits
 
 TABLE = "table.csv"
 KEPT = 4096  # questions that are kept in memory
@@ -241,7 +241,7 @@ class Cell:
         requests = [rendered for _, rendered, _ in made]
         if not self.rule.scores:
             sampling = [self.rule.sampling(self.made(number)[0], attempt) for number, attempt in attempts]
-            return [said_of(text) for text in self.backend.generate(requests, sampling)]
+            return [text.said for text in self.backend.generate(requests, sampling)]
         blanks = [blank for _, _, blank in made if blank is not None]
         unknown = list(dict.fromkeys(blank for blank in blanks if blank not in self.blanks))
         scores = self.backend.log_likelihoods([*requests, *unknown])

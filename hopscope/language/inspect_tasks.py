@@ -61,7 +61,7 @@ from hopscope.language.benchmarks.base import Benchmark, Exercise
 from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Protocol, Rule, text_in
-from hopscope.language.turns import Completion, completion
+from hopscope.language.turns import completion
 
 #: inspect retries without limit by default; the command line overrides these bounds.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
@@ -343,7 +343,6 @@ class AskedModel(ModelAPI):
         asked = Rendered(input[0].text, True, (), (), tuple(config.stop_seqs or ()))
         how = Sampling(config.temperature or 0.0, config.max_tokens or 32, config.seed or 0)
         [text] = await asyncio.to_thread(self.backend.generate, [asked], [how])
-        assert isinstance(text, Completion)
         ended: StopReason = "max_tokens" if text.finish_reason == "length" else "stop"
         output = ModelOutput.from_content(self.model_name, text, ended)
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)

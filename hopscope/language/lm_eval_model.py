@@ -28,7 +28,7 @@ from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.protocols.base import text_in
 from hopscope.language.protocols.log_likelihood import check
-from hopscope.language.turns import Habits, said_of
+from hopscope.language.turns import Habits
 
 
 @register_model("hopscope")
@@ -57,7 +57,7 @@ class Asked(LM):
             Unreachable: the server did not answer.
         """
         asked, how = zip(*(self.as_ours(*arguments) for arguments in arguments_of(requests)), strict=True)
-        answers = [said_of(text) for text in self.endpoint.generate(asked, how)]
+        answers = [text.said for text in self.endpoint.generate(asked, how)]
         self.habits.note(answers)
         for task in dict.fromkeys(request.task_name for request in requests):
             of_task = Habits()

@@ -73,11 +73,6 @@ def completion(text: str, finish_reason: str = "", thoughts: str = "", stop: Seq
     return Completion(whole, reason, thoughts or inner)
 
 
-def said_of(text: str) -> dict[str, Any]:
-    """The entry of a record for a text; a `Completion` has further entries."""
-    return text.said if isinstance(text, Completion) else {"text": text}
-
-
 def apart(text: str) -> tuple[str, str]:
     """The reasoning in a text, and the answer after it. Reasoning that does not end takes the rest of the text."""
     for begin, end in THOUGHTS.items():

@@ -277,7 +277,7 @@ class Two(Backend):
         text = ""
         for _ in range(sampling[0].max_tokens):
             text += max(self.wrote[text].items(), key=lambda pair: pair[1])[0] if text in self.wrote else ""
-        return [text] * len(requests)
+        return [Completion(text)] * len(requests)
 
 
 def put(*choices):

@@ -15,6 +15,7 @@ from typing import Any
 
 from hopscope.formulations.base import Questions
 from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.language.turns import Completion
 
 #: Number formats of a model in this process.
 DTYPES = ("float32", "bfloat16", "float16")
@@ -104,10 +105,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         """One completion per request, without the prompt, cut before its first stop text.
-
-        A `hopscope.language.turns.Completion` also has the thoughts and the finish reason.
 
         Raises:
             BadInput: a request is too long.

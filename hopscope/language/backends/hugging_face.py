@@ -220,7 +220,7 @@ class HuggingFace(Backend):
     # Text ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         prompts = [self.tokens(self.text(request), request) for request in requests]
         longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
         self.check_lengths(longest, WITH_ANSWER)

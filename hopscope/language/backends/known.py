@@ -14,7 +14,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.layouts.base import Layout, Rendered
-from hopscope.language.turns import completion
+from hopscope.language.turns import Completion, completion
 
 BEHAVIOURS = {
     "oracle": "the right answer",
@@ -96,6 +96,6 @@ class Known(Backend):
             [log(sum(p for other, p in sure.items() if other.startswith(answer))) for answer in bare], bare
         )
 
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         pairs = zip(requests, sampling, strict=True)
         return [completion(self.answer(request.text, how.seed), stop=request.stop) for request, how in pairs]
