@@ -14,10 +14,25 @@ from typing import Any
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.protocols.log_likelihood import flaw_of
 from hopscope.language.turns import Completion
 
 AGREEING = 2  # questions on which scores are compared with text
 ROUNDING = 0.05  # nats by which a server's scores may differ by rounding or batching (ours)
+
+
+def checked(backend: Backend, request: Rendered, scores: Sequence[float], number: int) -> dict[str, Any]:
+    """Check the scores of question `number` before they are kept, the first ones against text, as `agreed`.
+
+    Raises:
+        BadInput: they cannot be log-likelihoods, or text contradicts them.
+    """
+    if flaw := flaw_of(scores):
+        raise BadInput(
+            f"{backend.model}: the scores of question {number}'s answers {flaw}; score generated text instead "
+            "(--protocol greedy_lenient)"
+        )
+    return agreed(backend, request, scores) if number < AGREEING else {}
 
 
 def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict[str, Any]:

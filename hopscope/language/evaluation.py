@@ -27,10 +27,11 @@ from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import read_listed, write_listed
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
-from hopscope.language.agreement import AGREEING, agreed
+from hopscope.language.agreement import checked
 from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Judged, Protocol
+from hopscope.language.protocols.log_likelihood import flaw_of
 from hopscope.language.records import Records, hash_of, key_of
 from hopscope.language.turns import Habits
 
@@ -218,7 +219,7 @@ class Cell:
         answers: list[dict[str, Any]] = []
         while self.rule.wants_more(self.made(number)[0], answers):
             said = records.said.get(key_of(self.about(number, len(answers))))
-            if said is None:
+            if said is None or flaw_of(said.get("scores", ())):  # earlier versions kept scores unchecked
                 break
             answers.append(said)
         return answers
@@ -247,8 +248,7 @@ class Cell:
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
         return [
-            {"scores": given, "blank": self.blanks[blank]}
-            | (agreed(self.backend, request, given) if number < AGREEING else {})
+            {"scores": given, "blank": self.blanks[blank]} | checked(self.backend, request, given, number)
             for (number, _), request, given, blank in zip(attempts, requests, scores, blanks, strict=False)
         ]
 

@@ -90,7 +90,7 @@ class Records:
     def read(self, line: bytes, number: int) -> None:
         """Read one line of the file. Raises Damaged if it is no record."""
         try:
-            record = json_of(line)
+            record = json_of(line, infinities=True)  # an answer may have no probability without the statements
             self.said[record["key"]] = record["said"]
         except (ValueError, KeyError, TypeError) as error:
             raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error

@@ -348,6 +348,49 @@ def test_a_torn_line_is_asked_again_and_an_altered_one_is_named(tmp_path):
         evaluate(again, Equations(), Code(), GreedyStrict(), ALL, tmp_path)
 
 
+class Wrong(Counting):
+    """Gives every answer the same log-likelihood, until it is mended; `prior` is one without statements."""
+
+    wrong = prior = None
+
+    def scores(self, request):
+        found = super().scores(request)
+        if request.text not in self.questions and self.prior is not None:
+            return [self.prior, *found[1:]]
+        return found if self.wrong is None else [self.wrong] * len(found)
+
+
+@pytest.mark.parametrize(("wrong", "words"), [(-0.1, "sum to 3.62"), (-math.inf, "no finite numbers")])
+def test_scores_that_cannot_be_right_are_asked_again(wrong, words, tmp_path):
+    """Asked, refused, mended, asked again: nothing of it is kept, and what older versions kept is not read."""
+    asked = (Equations(), Code(), LogLikelihood(), ALL, tmp_path)
+    model = Wrong("oracle")
+    model.wrong = wrong
+    for _ in range(2):
+        with pytest.raises(BadInput, match=f"(?s)question 0.*{words}.*greedy_lenient"):
+            evaluate(model, *asked)
+    model.wrong = None
+    row = evaluate(model, *asked).row
+    assert row["accuracy"] == 1 and row["n"] == COUNT
+    path = tmp_path / "records.jsonl"
+    first, *others = map(json.loads, path.read_text().splitlines())
+    first["said"]["scores"] = [wrong] * 4
+    path.write_text("".join(json.dumps(one) + "\n" for one in (first, *others)))
+    model.asked = 0
+    assert evaluate(model, *asked).row == row and model.asked > 0
+    model.asked = 0
+    assert evaluate(model, *asked).row == row and model.asked == 0
+
+
+def test_an_answer_of_no_prior_probability_is_read_back(tmp_path):
+    model = Wrong("oracle")
+    model.prior = -math.inf
+    asked = (Equations(), Code(), LogLikelihood(), ALL, tmp_path)
+    row = evaluate(model, *asked).row
+    model.asked = 0
+    assert evaluate(model, *asked).row == row and model.asked == 0
+
+
 def test_a_table_that_is_altered_is_not_added_to(tmp_path):
     """It is listed in its folder's manifest; records are not: they grow, and each line is looked at by itself."""
     result = evaluate(counting(), Equations(), Code(), GreedyStrict(), ALL, tmp_path)

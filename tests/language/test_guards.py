@@ -30,6 +30,7 @@ from transformers import (
 from hopscope.cli.lm.evaluate import ask_all
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
+from hopscope.language.agreement import checked
 from hopscope.language.backends.base import Sampling, given_whole
 from hopscope.language.backends.hugging_face import HuggingFace, appended
 from hopscope.language.backends.known import Known
@@ -151,9 +152,8 @@ def test_single_tokens_exclude_one_another_already():
     ("scores", "words"), [([-0.1, -0.1, -5.0], "sum to 1.82"), ([math.nan, -1.0, -2.0], "no finite numbers")]
 )
 def test_what_cannot_be_right_is_an_error_wherever_it_comes_from(scores, words):
-    question = Equations(n_hops=1, n_chains=3).question(0, 0)
-    with pytest.raises(BadInput, match=words):
-        LogLikelihood().judge(question, [{"scores": scores, "blank": [-1.0, -1.0, -1.0]}])
+    with pytest.raises(BadInput, match=f"known:oracle: the scores of question 5's answers .*{words}"):
+        checked(Known("oracle"), Rendered("a", False, ("1", "2", "3"), ()), scores, 5)
 
 
 # F4: logits that are no numbers ---------------------------------------------------------------------------------------
