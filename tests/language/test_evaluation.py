@@ -514,6 +514,11 @@ def test_the_command_asks_everything_and_keeps_a_table(tmp_path, capsys):
         (["--count", "0"], "'--count': it must be from 1 to 1000000; got 0"),
         (["--model", "nosuch"], "there is no model 'nosuch'"),
         (["stray"], "got more than was expected: stray"),
+        (
+            ["--layout", "code", "--protocol", "chain_of_thought"],
+            "chain_of_thought needs a reply with room for thoughts",
+        ),
+        (["--layout", "raw", "--protocol", "resample", "filler_tokens(by=chain_of_thought)"], "; add --layout chat"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, arguments, words):
@@ -522,6 +527,17 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(tmp_path, monkeypatch, ca
     assert main(["evaluate", *given]) == 2
     err = capsys.readouterr().err
     assert words in err and len(err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_hops_that_no_formulation_has_are_refused(tmp_path, monkeypatch, capsys):
+    """Each formulation says why, and the last line says what to do."""
+    monkeypatch.chdir(tmp_path)
+    line = ["evaluate", "--model", "known:oracle", "--formulation", "functions", "relatives", "--hops", "9", "8"]
+    assert main(line) == 2
+    *reasons, last = capsys.readouterr().err.strip().splitlines()
+    assert len(reasons) == 4 and "functions with 9 hops is left out: functions always has 2 hops" in reasons[0]
+    assert last == "hopscope: no question of functions, relatives is left; choose other --hops or --chains"
     assert not list(tmp_path.iterdir())
 
 

@@ -180,11 +180,16 @@ def check_of_use(given: dict[str, Any]) -> None:
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
     """All combinations of formulation, layout and protocol; a chain of thought only in chat. Raises BadInput."""
     of_rules = {name: given[name] for name in ("max_tries", "temperature", "max_tokens") if given[name] is not None}
-    for name in given["formulation"]:
-        for formulation, layout, protocol in itertools.product(worded(name, given), given["layout"], given["protocol"]):
-            scored = catalogue.chosen(RULES, protocol).given(**of_rules)
-            if scored.direct or layout == "chat":
-                yield formulation, pick(catalogue.find("language.layouts", layout), given), scored
+    protocols = [catalogue.chosen(RULES, text).given(**of_rules) for text in given["protocol"]]
+    thinks = [protocol.title for protocol in protocols if not protocol.direct]
+    if thinks and "chat" not in given["layout"]:
+        raise BadInput(f"{thinks[0]} needs a reply with room for thoughts; add --layout chat")
+    questions = [one for name in given["formulation"] for one in worded(name, given)]
+    if not questions:
+        raise BadInput(f"no question of {', '.join(given['formulation'])} is left; choose other --hops or --chains")
+    for formulation, layout, protocol in itertools.product(questions, given["layout"], protocols):
+        if protocol.direct or layout == "chat":
+            yield formulation, pick(catalogue.find("language.layouts", layout), given), protocol
 
 
 def worded(name: str, given: dict[str, Any]) -> list[Formulation]:
