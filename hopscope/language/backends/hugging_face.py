@@ -20,7 +20,7 @@ from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.builds import by_length, context, keeps_attention_alone
 from hopscope.language.checkpoints import Opened
-from hopscope.language.layouts.base import Rendered
+from hopscope.language.layouts.base import Rendered, in_template
 from hopscope.language.turns import THOUGHTS, Completion, completion
 
 #: Continuations that are scored at once; each needs a copy of its prompt's keys and values.
@@ -81,11 +81,7 @@ class HuggingFace(Backend):
 
     def text(self, request: Rendered) -> str:
         """The text of a request, in the chat template if the request has `chat`."""
-        if not request.chat:
-            return request.text
-        said = [{"role": "user", "content": request.text}]
-        whole: str = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
-        return whole
+        return in_template(self.tokenizer, request.text) if request.chat else request.text
 
     def tokens(self, text: str, request: Rendered) -> list[int]:
         """A text's tokens, without those that the tokenizer appends. A chat template has its own start token."""
@@ -313,10 +309,8 @@ def reading(tokenizer: Any, ends: set[int]) -> str:
     """
     fast = getattr(tokenizer, "backend_tokenizer", None)
     words = fast.to_str() if fast is not None else sorted(tokenizer.get_vocab().items())
-    template, tried = tokenizer.chat_template, ""
-    if template is not None:
-        said = [{"role": "user", "content": "a"}]
-        tried = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+    template = tokenizer.chat_template
+    tried = "" if template is None else in_template(tokenizer, "a")
     text = json.dumps([words, template, tried, sorted(ends)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
