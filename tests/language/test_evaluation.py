@@ -348,6 +348,22 @@ def test_a_torn_line_is_asked_again_and_an_altered_one_is_named(tmp_path):
         evaluate(again, Equations(), Code(), GreedyStrict(), ALL, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({}, 5, None, [], {"text": 5}, {"text": "1", "finish_reason": {}}, {"text": "1", "left_out": 3}),
+        *({"scores": [-1.0]}, {"scores": -1.0, "blank": [-1.0]}, {"scores": ["a"], "blank": [-1.0]}),
+    ],
+)
+def test_a_line_that_holds_no_answer_is_named(said, tmp_path):
+    path = tmp_path / "records.jsonl"
+    evaluate(counting(), Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
+    first, second, third = map(json.loads, path.read_text().splitlines())
+    path.write_text("".join(json.dumps(one) + "\n" for one in (first, second | {"said": said}, third)))
+    with pytest.raises(Damaged, match=r"records\.jsonl is altered in line 2; delete that line to ask again"):
+        evaluate(counting(), Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
+
+
 class Wrong(Counting):
     """Gives every answer the same log-likelihood, until it is mended; `prior` is one without statements."""
 

@@ -47,8 +47,7 @@ def in_template(tokenizer: Any, said: str) -> str:
     if tokenizer.chat_template is None:
         raise BadInput("this model has no chat template; choose the layout raw, code or few_shot")
     turns = [{"role": "user", "content": said}]
-    whole: str = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    return whole
+    return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
 
 def spaced(answers: tuple[str, ...]) -> tuple[str, ...]:

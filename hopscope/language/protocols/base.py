@@ -135,8 +135,7 @@ class Otherwise(Protocol):
     @cached_property
     def inner(self) -> Protocol:
         """The other protocol."""
-        inner: Protocol = catalogue.chosen("language.protocols", self.by)
-        return inner
+        return catalogue.chosen("language.protocols", self.by)  # type: ignore[no-any-return]
 
     @property
     def rule(self) -> Rule:
