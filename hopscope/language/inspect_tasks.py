@@ -90,7 +90,9 @@ def task_of(
     `max_tokens`. Raises BadInput for others.
     """
     of_rule = {option: own.pop(option) for option in ("max_tries", "temperature", "max_tokens") if option in own}
-    chosen: Protocol = catalogue.chosen("language.protocols", protocol).given(**of_rule)
+    chosen: Protocol = catalogue.chosen("language.protocols", protocol)
+    chosen.rule.from_dict(of_rule)  # raises BadInput for settings that the rule lacks
+    chosen = chosen.given(**of_rule)
     formulation: Formulation = made(catalogue.find("formulations", name), own)
     how = {"solver": as_protocol_asks(str(chosen)), "scorer": acceptable_answer()}
     return asking(formulation, range(count), seed, layout, chosen, **how)
@@ -108,7 +110,7 @@ def benchmark_task(
 ) -> Task:
     """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings by their names on the command line."""
     benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
-    rule = Marking(max_tokens or benchmark.MAX_TOKENS)
+    rule = Marking(benchmark.MAX_TOKENS if max_tokens is None else max_tokens)
     how = {"solver": likeliest_text(rule.max_tokens), "scorer": marks(lenient)}
     return asking(benchmark, range(count), seed, layout, rule, **how)
 

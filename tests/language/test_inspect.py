@@ -204,6 +204,10 @@ def test_what_cannot_be_is_refused_in_a_sentence():
         equations(hops=0)
     with pytest.raises(BadInput, match="letters must be at least 2"):
         induction_bench(letters=1)
+    with pytest.raises(BadInput, match="max-tokens must be at least 1"):
+        induction_bench(max_tokens=0)
+    with pytest.raises(BadInput, match="GreedyLenient has no setting 'max_tries'"):
+        equations(protocol="filler_tokens(by=greedy_lenient)", max_tries=3)
 
 
 def test_the_loopback_server_gets_the_same_through_inspect_and_through_our_endpoint(quiet):
