@@ -89,7 +89,7 @@ def task_of(
     `own` are its settings by their names on the command line, and the protocol's `max_tries`, `temperature` and
     `max_tokens`. Raises BadInput for others.
     """
-    of_rule = {option: own.pop(option) for option in ("max_tries", "temperature", "max_tokens") if option in own}
+    of_rule: dict[str, Any] = {one: own.pop(one) for one in ("max_tries", "temperature", "max_tokens") if one in own}
     chosen: Protocol = catalogue.chosen("language.protocols", protocol)
     chosen.rule.from_dict(of_rule)  # raises BadInput for settings that the rule lacks
     chosen = chosen.given(**of_rule)
