@@ -194,7 +194,8 @@ class Cell:
     def check(self) -> None:
         """Warn if answers were cut off or are not acceptable. Raises BadInput if all were cut off."""
         if not self.rule.scores:
-            self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
+            accepted = sum(one.accepted for one in self.done.values())
+            self.habits.check(self.backend.model, accepted, self.rule.lenient)
 
     def complete(self, records: Records, watch: Watch) -> None:
         """Ask what is missing, batch by batch."""

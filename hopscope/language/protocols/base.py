@@ -97,6 +97,8 @@ class Rule(Protocol):
 
     #: Whether the model scores the acceptable answers, instead of generating text.
     scores = False
+    #: Whether an answer counts in a sentence, too.
+    lenient = False
 
     @property
     def rule(self) -> Rule:
