@@ -51,7 +51,7 @@ class Known(Backend):
     has_chat_template = True
 
     def learn(self, formulation: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
-        """Register questions, with and without their statements, by the text of their prompts."""
+        """Register questions by the text of their prompts; without its statements a question is not known."""
         for index in indices:
             question = formulation.question(seed, index)
             self.questions[layout.render(formulation, question).text] = question
