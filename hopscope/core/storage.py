@@ -243,7 +243,7 @@ def to_manifest(files: Mapping[str, Mapping[str, Any]], about: Mapping[str, Any]
     return to_json({**manifest, "manifest_sha256": fingerprint(manifest)})
 
 
-def fingerprint(value: Mapping[str, Any]) -> str:
+def fingerprint(value: Any) -> str:
     """The sha256 of a value's canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
 

@@ -14,10 +14,25 @@ from typing import Any
 from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Backend, Sampling
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.protocols.log_likelihood import flaw_of
 from hopscope.language.turns import Completion
 
 AGREEING = 2  # questions on which scores are compared with text
 ROUNDING = 0.05  # nats by which a server's scores may differ by rounding or batching (ours)
+
+
+def checked(backend: Backend, request: Rendered, scores: Sequence[float], number: int) -> dict[str, Any]:
+    """Check the scores of question `number` before they are kept, the first ones against text, as `agreed`.
+
+    Raises:
+        BadInput: they cannot be log-likelihoods, or text contradicts them.
+    """
+    if flaw := flaw_of(scores):
+        raise BadInput(
+            f"{backend.model}: the scores of question {number}'s answers {flaw}; score generated text instead "
+            "(--protocol greedy_lenient)"
+        )
+    return agreed(backend, request, scores) if number < AGREEING else {}
 
 
 def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict[str, Any]:
@@ -38,12 +53,12 @@ def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict
         written, n_tokens = beginning(backend, request)
         text = written.strip()
         begun = [choice.strip() for choice in request.choices if text and choice.strip().startswith(text)]
-        drawn = isinstance(written, Completion) and "temperature" in written.left_out
+        drawn = "temperature" in written.left_out
         if not begun or likeliest in begun or drawn or (n_tokens > 1 and scores[best] < log(0.5)):
             return {"text": str(written)}
         blanks = request.choices[best].removesuffix(request.choices[best].lstrip())
         spelt = [backend.log_likelihoods([replace(request, choices=(s,))])[0][0] for s in {str(written), blanks + text}]
-    except (BadInput, NotImplementedError):  # some backends can score and cannot generate
+    except BadInput:  # some backends can score and cannot generate
         return {}
     if max(spelt) < scores[best] - ROUNDING:
         raise BadInput(
@@ -54,7 +69,7 @@ def agreed(backend: Backend, request: Rendered, scores: Sequence[float]) -> dict
     return {"text": str(written)}
 
 
-def beginning(backend: Backend, request: Rendered) -> tuple[str, int]:
+def beginning(backend: Backend, request: Rendered) -> tuple[Completion, int]:
     """The first token of a greedy text, or the first two if it is blank, and the number of tokens."""
     one = backend.generate([request], [Sampling(0.0, 1, 0)])[0]
     return (one, 1) if one.strip() else (backend.generate([request], [Sampling(0.0, 2, 0)])[0], 2)

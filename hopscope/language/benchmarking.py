@@ -72,7 +72,7 @@ def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) 
         raise BadInput(f"a benchmark is asked by {', '.join(PROTOCOLS)}; got {protocol!r}")
     if protocol == "log_likelihood":
         return LogLikelihood()
-    return Marking(max_tokens or benchmark.MAX_TOKENS, protocol == "greedy_lenient")
+    return Marking(benchmark.MAX_TOKENS if max_tokens is None else max_tokens, protocol == "greedy_lenient")
 
 
 def ask_benchmark(

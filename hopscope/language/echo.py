@@ -125,9 +125,9 @@ def continuations(text: str, choices: Sequence[str], echoes: Sequence[Echo]) -> 
     """
     shared = {0, *echoes[0].ends}.intersection(*({0, *echo.ends} for echo in echoes))
     boundary = max(end for end in shared if end <= len(text))
-    cuts = [echo.ends for echo in echoes]
-    begins = lambda i, j: choices[j].startswith(choices[i]) and cuts[i] == cuts[j][: len(cuts[i])]  # noqa: E731
-    return given_whole([after(echo, boundary) for echo in echoes], begins)
+    whole = [text + choice for choice in choices]
+    tokens = [[w[a:b] for a, b in itertools.pairwise((0, *echo.ends))] for w, echo in zip(whole, echoes, strict=True)]
+    return given_whole([after(echo, boundary) for echo in echoes], tokens)
 
 
 def after(echo: Echo, boundary: int) -> float:

@@ -27,12 +27,13 @@ from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import read_listed, write_listed
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
-from hopscope.language.agreement import AGREEING, agreed
+from hopscope.language.agreement import checked
 from hopscope.language.backends.base import Backend
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Judged, Protocol
+from hopscope.language.protocols.log_likelihood import flaw_of
 from hopscope.language.records import Records, hash_of, key_of
-from hopscope.language.turns import Habits, said_of
+from hopscope.language.turns import Habits
 
 TABLE = "table.csv"
 KEPT = 4096  # questions that are kept in memory
@@ -193,7 +194,8 @@ class Cell:
     def check(self) -> None:
         """Warn if answers were cut off or are not acceptable. Raises BadInput if all were cut off."""
         if not self.rule.scores:
-            self.habits.check(self.backend.model, sum(one.accepted for one in self.done.values()))
+            accepted = sum(one.accepted for one in self.done.values())
+            self.habits.check(self.backend.model, accepted, self.rule.lenient)
 
     def complete(self, records: Records, watch: Watch) -> None:
         """Ask what is missing, batch by batch."""
@@ -218,7 +220,7 @@ class Cell:
         answers: list[dict[str, Any]] = []
         while self.rule.wants_more(self.made(number)[0], answers):
             said = records.said.get(key_of(self.about(number, len(answers))))
-            if said is None:
+            if said is None or flaw_of(said.get("scores", ())):  # earlier versions kept scores unchecked
                 break
             answers.append(said)
         return answers
@@ -241,14 +243,13 @@ class Cell:
         requests = [rendered for _, rendered, _ in made]
         if not self.rule.scores:
             sampling = [self.rule.sampling(self.made(number)[0], attempt) for number, attempt in attempts]
-            return [said_of(text) for text in self.backend.generate(requests, sampling)]
+            return [text.said for text in self.backend.generate(requests, sampling)]
         blanks = [blank for _, _, blank in made if blank is not None]
         unknown = list(dict.fromkeys(blank for blank in blanks if blank not in self.blanks))
         scores = self.backend.log_likelihoods([*requests, *unknown])
         self.blanks.update(zip(unknown, scores[len(requests) :], strict=True))
         return [
-            {"scores": given, "blank": self.blanks[blank]}
-            | (agreed(self.backend, request, given) if number < AGREEING else {})
+            {"scores": given, "blank": self.blanks[blank]} | checked(self.backend, request, given, number)
             for (number, _), request, given, blank in zip(attempts, requests, scores, blanks, strict=False)
         ]
 

@@ -61,7 +61,7 @@ from hopscope.language.benchmarks.base import Benchmark, Exercise
 from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Protocol, Rule, text_in
-from hopscope.language.turns import Completion, completion
+from hopscope.language.turns import completion
 
 #: inspect retries without limit by default; the command line overrides these bounds.
 BOUNDS: dict[str, Any] = {"max_retries": 12, "timeout": 300, "attempt_timeout": 60}
@@ -89,8 +89,10 @@ def task_of(
     `own` are its settings by their names on the command line, and the protocol's `max_tries`, `temperature` and
     `max_tokens`. Raises BadInput for others.
     """
-    of_rule = {option: own.pop(option) for option in ("max_tries", "temperature", "max_tokens") if option in own}
-    chosen: Protocol = catalogue.chosen("language.protocols", protocol).given(**of_rule)
+    of_rule: dict[str, Any] = {one: own.pop(one) for one in ("max_tries", "temperature", "max_tokens") if one in own}
+    chosen: Protocol = catalogue.chosen("language.protocols", protocol)
+    chosen.rule.from_dict(of_rule)  # raises BadInput for settings that the rule lacks
+    chosen = chosen.given(**of_rule)
     formulation: Formulation = made(catalogue.find("formulations", name), own)
     how = {"solver": as_protocol_asks(str(chosen)), "scorer": acceptable_answer()}
     return asking(formulation, range(count), seed, layout, chosen, **how)
@@ -108,7 +110,7 @@ def benchmark_task(
 ) -> Task:
     """A benchmark's exercises 0 … count − 1 under a seed; `own` are its settings by their names on the command line."""
     benchmark: Benchmark = made(catalogue.find(BENCHMARKS, name), own)
-    rule = Marking(max_tokens or benchmark.MAX_TOKENS)
+    rule = Marking(benchmark.MAX_TOKENS if max_tokens is None else max_tokens)
     how = {"solver": likeliest_text(rule.max_tokens), "scorer": marks(lenient)}
     return asking(benchmark, range(count), seed, layout, rule, **how)
 
@@ -343,7 +345,6 @@ class AskedModel(ModelAPI):
         asked = Rendered(input[0].text, True, (), (), tuple(config.stop_seqs or ()))
         how = Sampling(config.temperature or 0.0, config.max_tokens or 32, config.seed or 0)
         [text] = await asyncio.to_thread(self.backend.generate, [asked], [how])
-        assert isinstance(text, Completion)
         ended: StopReason = "max_tokens" if text.finish_reason == "length" else "stop"
         output = ModelOutput.from_content(self.model_name, text, ended)
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)

@@ -114,8 +114,8 @@ def generated(formulation: Questions, question: Question, protocol: Protocol) ->
     longest_first = sorted(question.acceptable, key=len, reverse=True)
     strict = regex(rf"\A[\s{INVISIBLE}]*({'|'.join(map(re.escape, longest_first))})[\s{INVISIBLE}]*\.?\s*\Z")
     lenient = regex(f"({'|'.join(map(alone, longest_first))})") | {"group_select": -1}
-    if isinstance(protocol, ChainOfThought):
-        return generate_until({"thoughts": lenient}, protocol.max_tokens, LAST_LINE)
+    if isinstance(protocol.rule, ChainOfThought):
+        return generate_until({"thoughts": lenient}, protocol.rule.max_tokens, LAST_LINE)
     return generate_until({"strict": strict, "lenient": lenient})
 
 

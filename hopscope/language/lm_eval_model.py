@@ -22,13 +22,12 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from hopscope.core.settings import BadInput
-from hopscope.language.agreement import AGREEING, agreed
+from hopscope.language.agreement import checked
 from hopscope.language.backends.base import Sampling, Unreachable
 from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.protocols.base import text_in
-from hopscope.language.protocols.log_likelihood import check
-from hopscope.language.turns import Habits, said_of
+from hopscope.language.turns import Habits
 
 
 @register_model("hopscope")
@@ -57,7 +56,7 @@ class Asked(LM):
             Unreachable: the server did not answer.
         """
         asked, how = zip(*(self.as_ours(*arguments) for arguments in arguments_of(requests)), strict=True)
-        answers = [said_of(text) for text in self.endpoint.generate(asked, how)]
+        answers = [text.said for text in self.endpoint.generate(asked, how)]
         self.habits.note(answers)
         for task in dict.fromkeys(request.task_name for request in requests):
             of_task = Habits()
@@ -82,9 +81,7 @@ class Asked(LM):
         ]
         all_scores = self.endpoint.log_likelihoods(asked)
         for index, (request, scores) in enumerate(zip(asked, all_scores, strict=True)):
-            check(scores, index)
-            if index < AGREEING:
-                agreed(self.endpoint, request, scores)
+            checked(self.endpoint, request, scores, index)
         return [(score, score == max(scores)) for scores in all_scores for score in scores]
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:

@@ -6,25 +6,26 @@ last line is dropped, and only the batch that was being asked is asked again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from hopscope.core.storage import Damaged, alone, append, clear_errors, sync_file
-from hopscope.core.strangers import json_of
+from hopscope.core.storage import Damaged, alone, append, clear_errors, fingerprint, sync_file
+from hopscope.core.strangers import Number, json_of, misfit
 from hopscope.language.layouts.base import Rendered
 
 NAME = "records.jsonl"
 Record = dict[str, Any]
+#: Shapes of what is read back: of a text, and of log-likelihoods.
+TEXT = {"key": str, "said": {"text": str, "finish_reason?": str, "thoughts?": str, "left_out?": [str]}}
+SCORES = {"key": str, "said": {"scores": [Number], "blank": [Number]}}
 
 
 def key_of(about: Mapping[str, Any]) -> str:
     """The key of an attempt: sixteen hexadecimal digits of a hash of everything that its answer depends on."""
-    text = json.dumps(about, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return fingerprint(about)[:16]
 
 
 def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
@@ -35,7 +36,7 @@ def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
     given = [rendered.text, rendered.chat, rendered.stop, blank and blank.text]
     if blank is not None and any(a != b and b.startswith(a) for a in rendered.choices for b in rendered.choices):
         given.append("answers whole")
-    return hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
+    return fingerprint(given)[:16]
 
 
 class Records:
@@ -92,17 +93,17 @@ class Records:
     def read(self, line: bytes, number: int) -> None:
         """Read one line of the file. Raises Damaged if it is no record."""
         try:
-            record = json_of(line)
-            self.said[record["key"]] = record["said"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again") from error
+            record = json_of(line, infinities=True)  # an answer may have no probability without the statements
+        except ValueError:
+            record = None
+        if misfit(record, TEXT, "it") and misfit(record, SCORES, "it"):
+            raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again")
+        self.said[record["key"]] = record["said"]
 
     def add(self, records: Iterable[Record]) -> None:
         """Keep attempts; they are safely on disk when this returns."""
-        lines = []
-        for record in records:
-            self.said[record["key"]] = record["said"]
-            lines.append(json.dumps(record) + "\n")
-        if self.path is not None and lines:
-            append(self.path, "".join(lines).encode())
+        kept = list(records)
+        self.said |= {one["key"]: one["said"] for one in kept}
+        if self.path is not None and kept:
+            append(self.path, "".join(json.dumps(one) + "\n" for one in kept).encode())
             sync_file(self.path)

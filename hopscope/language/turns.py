@@ -50,13 +50,9 @@ class Completion(str):
         return made
 
     @property
-    def said(self) -> dict[str, str | list[str]]:
+    def said(self) -> dict[str, Any]:
         """The entry of a record: `text`, and the attributes that are not empty."""
-        more: dict[str, str | list[str]] = {
-            "finish_reason": self.finish_reason,
-            "thoughts": self.thoughts,
-            "left_out": list(self.left_out),
-        }
+        more = {"finish_reason": self.finish_reason, "thoughts": self.thoughts, "left_out": list(self.left_out)}
         return {"text": str(self)} | {name: value for name, value in more.items() if value}
 
 
@@ -71,11 +67,6 @@ def completion(text: str, finish_reason: str = "", thoughts: str = "", stop: Seq
     whole = cut(answer, (*stop, *TURN_ENDS))
     reason = "stop" if whole != answer and finish_reason == "length" else finish_reason
     return Completion(whole, reason, thoughts or inner)
-
-
-def said_of(text: str) -> dict[str, Any]:
-    """The entry of a record for a text; a `Completion` has further entries."""
-    return text.said if isinstance(text, Completion) else {"text": text}
 
 
 def apart(text: str) -> tuple[str, str]:
@@ -123,7 +114,7 @@ class Habits:
         left_out = json.dumps(sorted(self.left_out))
         return {"finish_reasons": reasons, "thoughts": self.thought, "cut_off": self.unfinished, "left_out": left_out}
 
-    def check(self, model: str, accepted: int) -> None:
+    def check(self, model: str, accepted: int, lenient: bool = False) -> None:
         """Warn if no text is acceptable, or some were cut off. Raises BadInput if all were cut off."""
         within = " in their thoughts" if self.thought else ""
         if self.n and self.unfinished == self.n:
@@ -133,9 +124,10 @@ class Habits:
             )
         if self.n and not accepted:
             log.warning(
-                "%s: none of %d answers has the form that is asked for; the first is %r%s; --protocol greedy_lenient "
-                "reads answers in sentences", model, self.n, self.first[:80],
+                "%s: none of %d answers has the form that is asked for; the first is %r%s; --protocol %s",
+                model, self.n, self.first[:80],
                 f", and {self.unfinished} were cut off{within}" if self.unfinished else "",
+                "log_likelihood scores the answers instead" if lenient else "greedy_lenient reads answers in sentences",
             )  # fmt: skip
         elif self.unfinished:
             log.warning("%s: %d of %d answers were cut off%s, and count as none; raise --max-tokens", model,

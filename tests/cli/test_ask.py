@@ -198,6 +198,7 @@ def test_questions_put_otherwise_get_exactly_their_score_in_lm_eval(tmp_path):
         "kingdoms": FillerTokens(n_numbers=5),
         "relatives": RepeatedProblem(n_times=2),
         "equations": ChainOfThought(),
+        "lives_with": FillerTokens(by="chain_of_thought", n_numbers=5),
     }
     for name, protocol in ways.items():
         export(catalogue.find("formulations", name)(), tmp_path / "tasks", COUNT, 5, protocol)

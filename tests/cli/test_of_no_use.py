@@ -24,6 +24,9 @@ WORDS = {
     "evaluate --model known:oracle --shots 3": "--shots is for the layout few_shot",
     "evaluate --model known:oracle --temperature 1": "--temperature is for the protocol resample",
     "evaluate --model known:oracle --max-tokens 5": "--max-tokens is for protocols in which the model writes",
+    "evaluate --model known:oracle --benchmark induction_bench --protocol log_likelihood --max-tokens 5": (
+        "--max-tokens is for protocols in which the model writes"
+    ),
 }
 
 

@@ -348,6 +348,65 @@ def test_a_torn_line_is_asked_again_and_an_altered_one_is_named(tmp_path):
         evaluate(again, Equations(), Code(), GreedyStrict(), ALL, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        *({}, 5, None, [], {"text": 5}, {"text": "1", "finish_reason": {}}, {"text": "1", "left_out": 3}),
+        *({"scores": [-1.0]}, {"scores": -1.0, "blank": [-1.0]}, {"scores": ["a"], "blank": [-1.0]}),
+    ],
+)
+def test_a_line_that_holds_no_answer_is_named(said, tmp_path):
+    path = tmp_path / "records.jsonl"
+    evaluate(counting(), Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
+    first, second, third = map(json.loads, path.read_text().splitlines())
+    path.write_text("".join(json.dumps(one) + "\n" for one in (first, second | {"said": said}, third)))
+    with pytest.raises(Damaged, match=r"records\.jsonl is altered in line 2; delete that line to ask again"):
+        evaluate(counting(), Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
+
+
+class Wrong(Counting):
+    """Gives every answer the same log-likelihood, until it is mended; `prior` is one without statements."""
+
+    wrong = prior = None
+
+    def scores(self, request):
+        found = super().scores(request)
+        if request.text not in self.questions and self.prior is not None:
+            return [self.prior, *found[1:]]
+        return found if self.wrong is None else [self.wrong] * len(found)
+
+
+@pytest.mark.parametrize(("wrong", "words"), [(-0.1, "sum to 3.62"), (-math.inf, "no finite numbers")])
+def test_scores_that_cannot_be_right_are_asked_again(wrong, words, tmp_path):
+    """Asked, refused, mended, asked again: nothing of it is kept, and what older versions kept is not read."""
+    asked = (Equations(), Code(), LogLikelihood(), ALL, tmp_path)
+    model = Wrong("oracle")
+    model.wrong = wrong
+    for _ in range(2):
+        with pytest.raises(BadInput, match=f"(?s)question 0.*{words}.*greedy_lenient"):
+            evaluate(model, *asked)
+    model.wrong = None
+    row = evaluate(model, *asked).row
+    assert row["accuracy"] == 1 and row["n"] == COUNT
+    path = tmp_path / "records.jsonl"
+    first, *others = map(json.loads, path.read_text().splitlines())
+    first["said"]["scores"] = [wrong] * 4
+    path.write_text("".join(json.dumps(one) + "\n" for one in (first, *others)))
+    model.asked = 0
+    assert evaluate(model, *asked).row == row and model.asked > 0
+    model.asked = 0
+    assert evaluate(model, *asked).row == row and model.asked == 0
+
+
+def test_an_answer_of_no_prior_probability_is_read_back(tmp_path):
+    model = Wrong("oracle")
+    model.prior = -math.inf
+    asked = (Equations(), Code(), LogLikelihood(), ALL, tmp_path)
+    row = evaluate(model, *asked).row
+    model.asked = 0
+    assert evaluate(model, *asked).row == row and model.asked == 0
+
+
 def test_a_table_that_is_altered_is_not_added_to(tmp_path):
     """It is listed in its folder's manifest; records are not: they grow, and each line is looked at by itself."""
     result = evaluate(counting(), Equations(), Code(), GreedyStrict(), ALL, tmp_path)
@@ -471,6 +530,11 @@ def test_the_command_asks_everything_and_keeps_a_table(tmp_path, capsys):
         (["--count", "0"], "'--count': it must be from 1 to 1000000; got 0"),
         (["--model", "nosuch"], "there is no model 'nosuch'"),
         (["stray"], "got more than was expected: stray"),
+        (
+            ["--layout", "code", "--protocol", "chain_of_thought"],
+            "chain_of_thought needs a reply with room for thoughts",
+        ),
+        (["--layout", "raw", "--protocol", "resample", "filler_tokens(by=chain_of_thought)"], "; add --layout chat"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, arguments, words):
@@ -479,6 +543,17 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(tmp_path, monkeypatch, ca
     assert main(["evaluate", *given]) == 2
     err = capsys.readouterr().err
     assert words in err and len(err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_hops_that_no_formulation_has_are_refused(tmp_path, monkeypatch, capsys):
+    """Each formulation says why, and the last line says what to do."""
+    monkeypatch.chdir(tmp_path)
+    line = ["evaluate", "--model", "known:oracle", "--formulation", "functions", "relatives", "--hops", "9", "8"]
+    assert main(line) == 2
+    *reasons, last = capsys.readouterr().err.strip().splitlines()
+    assert len(reasons) == 4 and "functions with 9 hops is left out: functions always has 2 hops" in reasons[0]
+    assert last == "hopscope: no question of functions, relatives is left; choose other --hops or --chains"
     assert not list(tmp_path.iterdir())
 
 

@@ -30,6 +30,7 @@ from transformers import (
 from hopscope.cli.lm.evaluate import ask_all
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
+from hopscope.language.agreement import checked
 from hopscope.language.backends.base import Sampling, given_whole
 from hopscope.language.backends.hugging_face import HuggingFace, appended
 from hopscope.language.backends.known import Known
@@ -105,11 +106,10 @@ def test_whole_answers_exclude_one_another():
     """A tree by hand: 1 (.9) with 10 (.6), which goes on to 100 (.2), and 12 (.1); and 3 (.1), which begins none."""
     names = ["1", "10", "100", "12", "3"]
     scores = [math.log(p) for p in (0.9, 0.6, 0.2, 0.1, 0.1)]
-    begins = lambda i, j: i != j and names[j].startswith(names[i])  # noqa: E731
-    found = [math.exp(score) for score in given_whole(scores, begins)]
+    found = [math.exp(score) for score in given_whole(scores, names)]
     assert found == pytest.approx([0.2, 0.4, 0.2, 0.1, 0.1]) and sum(found) == pytest.approx(1)
-    assert given_whole(scores, lambda i, j: False) == scores
-    sure = given_whole([0.0, 1e-9], lambda i, j: (i, j) == (0, 1))  # rounding may leave less than nothing
+    assert given_whole(scores, [[number] for number in range(5)]) == scores
+    sure = given_whole([0.0, 1e-9], [(5,), (5, 6)])  # rounding may leave less than nothing
     assert math.isfinite(sure[0]) and sure[0] < -20 and sure[1] == 1e-9
 
 
@@ -152,9 +152,8 @@ def test_single_tokens_exclude_one_another_already():
     ("scores", "words"), [([-0.1, -0.1, -5.0], "sum to 1.82"), ([math.nan, -1.0, -2.0], "no finite numbers")]
 )
 def test_what_cannot_be_right_is_an_error_wherever_it_comes_from(scores, words):
-    question = Equations(n_hops=1, n_chains=3).question(0, 0)
-    with pytest.raises(BadInput, match=words):
-        LogLikelihood().judge(question, [{"scores": scores, "blank": [-1.0, -1.0, -1.0]}])
+    with pytest.raises(BadInput, match=f"known:oracle: the scores of question 5's answers .*{words}"):
+        checked(Known("oracle"), Rendered("a", False, ("1", "2", "3"), ()), scores, 5)
 
 
 # F4: logits that are no numbers ---------------------------------------------------------------------------------------

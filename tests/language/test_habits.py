@@ -27,6 +27,8 @@ from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.layouts.chat import Chat
 from hopscope.language.layouts.code import Code
+from hopscope.language.protocols.chain_of_thought import ChainOfThought
+from hopscope.language.protocols.filler_tokens import FillerTokens
 from hopscope.language.protocols.greedy_lenient import GreedyLenient
 from hopscope.language.protocols.greedy_strict import GreedyStrict
 from hopscope.language.protocols.log_likelihood import LogLikelihood
@@ -241,6 +243,26 @@ def test_a_table_of_before_gets_the_new_columns(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("questions", "protocol", "advised"),
+    [
+        (ASKED, GreedyStrict(), "greedy_lenient"),
+        (ASKED, Resample(max_tries=2), "greedy_lenient"),
+        (ASKED, FillerTokens(by="greedy_strict"), "greedy_lenient"),
+        (ASKED, GreedyLenient(), "log_likelihood"),
+        (ASKED, FillerTokens(), "log_likelihood"),
+        (ASKED, ChainOfThought(), "log_likelihood"),
+        (LISTS, Marking(24), "greedy_lenient"),
+        (LISTS, Marking(24, lenient=True), "log_likelihood"),
+    ],
+)
+def test_the_advice_is_another_protocol_than_the_one_in_use(questions, protocol, advised, tmp_path, caplog):
+    with Records.opened(tmp_path) as records:
+        cell_rows(Known("refuses"), (questions, Chat(), protocol), Evaluation(count=2), records, lambda *_: None)
+    [warned] = [record.getMessage() for record in caplog.records]
+    assert "none of" in warned and re.findall(r"--protocol (\w+)", warned) == [advised]
+
+
+@pytest.mark.parametrize(
     ("text", "answer", "thoughts"),
     [
         ("2", "2", ""),
@@ -277,7 +299,7 @@ class Two(Backend):
         text = ""
         for _ in range(sampling[0].max_tokens):
             text += max(self.wrote[text].items(), key=lambda pair: pair[1])[0] if text in self.wrote else ""
-        return [text] * len(requests)
+        return [Completion(text)] * len(requests)
 
 
 def put(*choices):

@@ -109,6 +109,7 @@ def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
         ("kingdoms", "filler_tokens(n_numbers=5)"),
         ("relatives", "repeated_problem(n_times=2)"),
         ("equations", "chain_of_thought"),
+        ("equations", "filler_tokens(by=chain_of_thought, n_numbers=5)"),
     ],
 )
 def test_a_question_put_otherwise_gets_the_same_in_both_runners(name, protocol, quiet):
@@ -203,6 +204,10 @@ def test_what_cannot_be_is_refused_in_a_sentence():
         equations(hops=0)
     with pytest.raises(BadInput, match="letters must be at least 2"):
         induction_bench(letters=1)
+    with pytest.raises(BadInput, match="max-tokens must be at least 1"):
+        induction_bench(max_tokens=0)
+    with pytest.raises(BadInput, match="GreedyLenient has no setting 'max_tries'"):
+        equations(protocol="filler_tokens(by=greedy_lenient)", max_tries=3)
 
 
 def test_the_loopback_server_gets_the_same_through_inspect_and_through_our_endpoint(quiet):

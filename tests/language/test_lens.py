@@ -13,6 +13,7 @@ pytest.importorskip("transformers", reason="transformers is not installed; run m
 from hopscope.core.settings import BadInput
 from hopscope.language.checkpoints import Opened, open_model
 from hopscope.language.layouts.base import Rendered
+from hopscope.language.layouts.chat import Chat
 from hopscope.language.lens.ablation import Ablate, in_same_layers, random_heads, short
 from hopscope.language.lens.attention import Lens, Seen
 from hopscope.language.lens.estimates import agreement, mean_of, over_needles, spearman
@@ -256,6 +257,12 @@ def test_heads_of_the_same_layers():
     found = in_same_layers([(0, 1), (2, 0), (2, 3)], heads, seed=0)
     assert [layer for layer, _ in found] == [0, 2, 2]
     assert not {(0, 1), (2, 0), (2, 3)} & set(found)
+
+
+def test_a_chat_for_a_tokenizer_without_a_template_is_refused(tokenizer):
+    """As by lm evaluate; base models have none."""
+    with pytest.raises(BadInput, match="no chat template; choose the layout raw, code or few_shot"):
+        prompts_of(tokenizer, Letters(), Chat(), seed=0, count=4)
 
 
 # Estimates

@@ -279,6 +279,7 @@ def test_evaluate_knows_benchmarks(tmp_path, capsys):
         (["--benchmark", "induction_bensh"], "did you mean 'induction_bench'"),
         (["--benchmark", "induction_bench(kay=3)"], "has no setting 'kay'"),
         (["--benchmark", "induction_bench(k=9)"], "k must be at most 4"),
+        (["--benchmark", "induction_bench", "--max-tokens", "0"], "max-tokens must be at least 1"),
     ],
 )
 def test_evaluate_refuses_in_a_sentence(arguments, words, capsys, tmp_path):

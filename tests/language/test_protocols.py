@@ -8,8 +8,10 @@ import re
 import pytest
 
 from hopscope.cli import main
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.formulations.equations import Equations
+from hopscope.language import lm_eval
 from hopscope.language.backends.known import Known
 from hopscope.language.evaluation import Evaluation, evaluate
 from hopscope.language.layouts.chat import Chat
@@ -20,6 +22,10 @@ from hopscope.language.protocols.repeated_problem import RepeatedProblem
 from hopscope.language.turns import completion
 
 ASKED = Equations(n_hops=1, n_chains=2)
+
+
+def chosen(text):
+    return catalogue.chosen("language.protocols", text)
 
 
 def put(protocol, layout):
@@ -77,6 +83,42 @@ class Thinks(Known):
         said = [self.answer(request.text, 0) for request in requests]
         whole = [completion(f"0 or 1?\nAnswer: {answer}", "stop") for answer in said]
         return [completion("0 or 1?\nAnswer: 7", "length") if i % 2 else one for i, one in enumerate(whole)]
+
+
+def test_what_is_put_otherwise_is_put_as_its_own_protocol_puts_it():
+    """Filler behind the instruction to think, and behind a repeated problem; a repeated problem with its filler."""
+    think = put(ChainOfThought(), Chat())
+    filler = put(FillerTokens(n_numbers=5), Chat()).removeprefix(ASKED.question(0, 0).prompt)
+    assert put(FillerTokens(by="chain_of_thought", n_numbers=5), Chat()) == think + filler
+    assert put(RepeatedProblem(by="chain_of_thought", n_times=2), Chat()) == f"{think}\n\n(repeat #2)\n{think}"
+    twice = "repeated_problem(n_times=2)"
+    assert put(FillerTokens(by=twice, n_numbers=5), Chat()) == put(chosen(twice), Chat()) + filler
+    filled = f"{ASKED.question(0, 0).prompt}{filler}"
+    both = RepeatedProblem(by="filler_tokens(n_numbers=5)", n_times=2)
+    assert put(both, Chat()) == f"{filled}\n\n(repeat #2)\n{filled}"
+
+
+def test_thoughts_put_otherwise_are_never_direct_and_settings_reach_the_rule(tmp_path):
+    for text in ("filler_tokens(by=chain_of_thought)", "repeated_problem(by='filler_tokens(by=chain_of_thought)')"):
+        thinks = chosen(text)
+        assert not thinks.direct and isinstance(thinks.rule, ChainOfThought)
+        assert thinks.given(max_tokens=9).rule.max_tokens == 9
+        assert chosen(str(thinks.given(max_tokens=9))) == thinks.given(max_tokens=9)
+        assert put(thinks.given(max_tokens=9), Chat()) == put(thinks, Chat())
+        with pytest.raises(BadInput, match="needs a reply with room for thoughts; use --layout chat"):
+            evaluate(Known("oracle"), ASKED, Code(), thinks, Evaluation(count=2))
+        [task] = lm_eval.export(ASKED, tmp_path, 2, 0, thinks).tasks
+        assert "chain_of_thought" in task and '"name": "thoughts"' in (tmp_path / f"{task}.yaml").read_text()
+    twice = chosen("filler_tokens(by=repeated_problem)")
+    assert twice.direct and twice.given(max_tokens=9).by == "repeated_problem(by='greedy_lenient(max_tokens=9)')"
+    assert twice.given() == twice.but(by="repeated_problem")
+
+
+def test_direct_answers_and_thoughts_put_otherwise_have_two_tables(tmp_path, capsys):
+    ways = ["filler_tokens(by=chain_of_thought)", "filler_tokens"]
+    line = ["evaluate", "--model", "known:oracle", "--hops", "1", "--layout", "chat", "--count", "2"]
+    assert main([*line, "--protocol", *ways, "--out", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.count("accuracy") == 2
 
 
 def test_thoughts_that_were_cut_off_are_not_wrong(tmp_path):

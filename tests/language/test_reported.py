@@ -11,12 +11,12 @@ from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from hopscope.core.settings import BadInput
-from hopscope.formulations.equations import Equations
+from hopscope.language.agreement import checked
 from hopscope.language.backends.base import Sampling
 from hopscope.language.backends.hugging_face import HuggingFace, turn_end
+from hopscope.language.backends.known import Known
 from hopscope.language.checkpoints import Opened
 from hopscope.language.layouts.base import Rendered
-from hopscope.language.protocols.log_likelihood import LogLikelihood
 from hopscope.language.turns import completion
 from tests.language.test_guards import ASKED, bigram, characters
 
@@ -86,9 +86,8 @@ def test_an_answer_that_is_one_token_with_the_prompts_end_is_scored_from_the_tok
 
 def test_scores_that_are_all_nought_are_refused():
     """lingua #28: every answer at log-likelihood 0, and accuracy at chance for a whole training run."""
-    question = Equations().question(0, 0)
     with pytest.raises(BadInput, match="sum to 4"):
-        LogLikelihood().judge(question, [{"scores": [0.0] * 4, "blank": [0.0] * 4}])
+        checked(Known("oracle"), Rendered("a", False, ("1", "2", "3", "4"), ()), [0.0] * 4, 5)
 
 
 def test_a_line_that_is_empty_before_the_answer_is_no_answer():

@@ -84,7 +84,7 @@ PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 @click.option("--shots", "n_shots", type=int, help="Solved questions, for few_shot  [default: 4]")
 @click.option("--max-tries", type=int, help="For resample  [default: 10]")
 @click.option("--temperature", type=float, help="For resample  [default: 1]")
-@click.option("--max-tokens", type=int, help="Of a generated answer  [default: 32, in chain_of_thought 1024]")
+@click.option("--max-tokens", type=int, help="Of an answer  [default: 32, in chain_of_thought 1024; the benchmark's]")
 @click.option("--count", type=click.IntRange(1, MOST), default=120, show_default=True, help="Questions (paper: 500).")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
 @click.option(
@@ -109,6 +109,7 @@ def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given:
     """Ask every model in every cell, and print the table."""
     if out is not None:
         check_out(out, tables=True)
+    given["protocol"] = PROTOCOLS[:1] if given["benchmark"] and not given_here("protocol") else given["protocol"]
     check_of_use(given)
     settings = Evaluation(count=given["count"], seed=given["seed"])
     cells = list(benchmark_cells(given) if given["benchmark"] else cells_of(given))
@@ -170,21 +171,26 @@ def check_of_use(given: dict[str, Any]) -> None:
         refuse_beside("is for models in this process", "dtype")
     if "few_shot" not in given["layout"]:
         refuse_beside("is for the layout few_shot", "n_shots")
-    rules = [] if given["benchmark"] else [catalogue.chosen(RULES, text).rule for text in given["protocol"]]
-    if rules and not any(isinstance(rule, Resample) for rule in rules):
+    rules = [catalogue.chosen(RULES, text).rule for text in given["protocol"]]
+    if not (given["benchmark"] or any(isinstance(rule, Resample) for rule in rules)):
         refuse_beside("is for the protocol resample", "max_tries", "temperature")
-    if rules and all(rule.scores for rule in rules):
+    if all(rule.scores for rule in rules):
         refuse_beside("is for protocols in which the model writes, such as greedy_strict", "max_tokens")
 
 
 def cells_of(given: dict[str, Any]) -> Iterator[Cell]:
     """All combinations of formulation, layout and protocol; a chain of thought only in chat. Raises BadInput."""
     of_rules = {name: given[name] for name in ("max_tries", "temperature", "max_tokens") if given[name] is not None}
-    for name in given["formulation"]:
-        for formulation, layout, protocol in itertools.product(worded(name, given), given["layout"], given["protocol"]):
-            scored = catalogue.chosen(RULES, protocol).given(**of_rules)
-            if scored.direct or layout == "chat":
-                yield formulation, pick(catalogue.find("language.layouts", layout), given), scored
+    protocols = [catalogue.chosen(RULES, text).given(**of_rules) for text in given["protocol"]]
+    thinks = [protocol.title for protocol in protocols if not protocol.direct]
+    if thinks and "chat" not in given["layout"]:
+        raise BadInput(f"{thinks[0]} needs a reply with room for thoughts; add --layout chat")
+    questions = [one for name in given["formulation"] for one in worded(name, given)]
+    if not questions:
+        raise BadInput(f"no question of {', '.join(given['formulation'])} is left; choose other --hops or --chains")
+    for formulation, layout, protocol in itertools.product(questions, given["layout"], protocols):
+        if protocol.direct or layout == "chat":
+            yield formulation, pick(catalogue.find("language.layouts", layout), given), protocol
 
 
 def worded(name: str, given: dict[str, Any]) -> list[Formulation]:
@@ -207,12 +213,10 @@ def benchmark_cells(given: dict[str, Any]) -> Iterator[Cell]:
     """All combinations of benchmark, layout and protocol. Raises BadInput for options that benchmarks do not have."""
     what = "is not for benchmarks, whose settings stand behind their names: --benchmark 'induction_bench(k=3)'"
     refuse_beside(what, "formulation", "hops", "chains", "max_tries", "temperature")
-    for name in given["benchmark"]:
+    for name, layout, protocol in itertools.product(given["benchmark"], given["layout"], given["protocol"]):
         benchmark: Benchmark = catalogue.chosen("language.benchmarks", name)
-        for layout in given["layout"]:
-            for protocol in given["protocol"] if given_here("protocol") else PROTOCOLS[:1]:
-                how = marking(protocol, benchmark, given["max_tokens"])
-                yield benchmark, pick(catalogue.find("language.layouts", layout), given), how
+        how = marking(protocol, benchmark, given["max_tokens"])
+        yield benchmark, pick(catalogue.find("language.layouts", layout), given), how
 
 
 def opened(name: str, given: dict[str, Any]) -> Backend:

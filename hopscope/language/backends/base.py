@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log
+from typing import Any
 
 from hopscope.formulations.base import Questions
 from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.language.turns import Completion
 
 #: Number formats of a model in this process.
 DTYPES = ("float32", "bfloat16", "float16")
@@ -43,7 +45,7 @@ class Sampling:
 LEAST = 1e-9
 
 
-def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> list[float]:
+def given_whole(scores: Sequence[float], answers: Sequence[Sequence[Any]]) -> list[float]:
     """Log-likelihoods (nats) of complete answers: that a text starts with this answer, and with no longer one of them.
 
     `1` is a prefix of `10`, so the probability of the token `1` includes that of `10`. The events here exclude each
@@ -51,14 +53,13 @@ def given_whole(scores: Sequence[float], begins: Callable[[int, int], bool]) -> 
 
     Args:
         scores: log p of each answer's tokens.
-        begins: whether one answer (by index) is a proper prefix of another, token by token.
+        answers: each answer's tokens, or its characters.
 
-    >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], begins=lambda i, j: (i, j) == (0, 1))
+    >>> whole = given_whole([log(0.9), log(0.6), log(0.1)], ["1", "10", "2"])
     >>> print(*(f"{exp(score):.1f}" for score in whole))
     0.3 0.6 0.1
     """
-    numbers = range(len(scores))
-    longer = [{j for j in numbers if j != i and begins(i, j)} for i in numbers]
+    longer = [{j for j, o in enumerate(answers) if len(o) > len(a) and o[: len(a)] == a} for a in answers]
     nearest = [those - {k for j in those for k in longer[j]} for those in longer]
     left = [1 - sum(exp(scores[j] - scores[i]) for j in those) for i, those in enumerate(nearest)]
     return [
@@ -104,10 +105,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         """One completion per request, without the prompt, cut before its first stop text.
-
-        A `hopscope.language.turns.Completion` also has the thoughts and the finish reason.
 
         Raises:
             BadInput: a request is too long.

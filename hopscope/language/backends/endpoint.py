@@ -32,7 +32,7 @@ from hopscope.language.echo import (
 from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Rendered
 from hopscope.language.server import Patience, Refused, Server
-from hopscope.language.turns import completion
+from hopscope.language.turns import Completion, completion
 
 T = TypeVar("T")
 
@@ -137,13 +137,13 @@ class Endpoint(Backend):
     def close(self) -> None:
         self.server.close()
 
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         asked = [(r, how(r, s)) for r, s in zip(requests, sampling, strict=True)]
         texts = zip(self.ask(asked, text_of), requests, strict=True)
         completions = [completion(text, text.finish_reason, text.thoughts, request.stop) for text, request in texts]
         for one in completions:
             one.left_out = tuple(self.fields.left_out)
-        return list(completions)
+        return completions
 
     def ask(
         self, asked: Sequence[tuple[Rendered, Mapping[str, Any]]], read: Callable[[Mapping[str, Any], Any], T]

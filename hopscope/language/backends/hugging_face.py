@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from hopscope.core.settings import BadInput
 from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.builds import by_length, context, keeps_attention_alone
 from hopscope.language.checkpoints import Opened
-from hopscope.language.layouts.base import Rendered
+from hopscope.language.layouts.base import Rendered, in_template
 from hopscope.language.turns import THOUGHTS, Completion, completion
 
 #: Continuations that are scored at once; each needs a copy of its prompt's keys and values.
@@ -81,11 +81,7 @@ class HuggingFace(Backend):
 
     def text(self, request: Rendered) -> str:
         """The text of a request, in the chat template if the request has `chat`."""
-        if not request.chat:
-            return request.text
-        said = [{"role": "user", "content": request.text}]
-        whole: str = self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
-        return whole
+        return in_template(self.tokenizer, request.text) if request.chat else request.text
 
     def tokens(self, text: str, request: Rendered) -> list[int]:
         """A text's tokens, without those that the tokenizer appends. A chat template has its own start token."""
@@ -173,7 +169,7 @@ class HuggingFace(Backend):
                 if len(answer) > 1:
                     rows = after[row, tuple(answer[:-1])]
                     totals[row][number] += sum(float(rows[i, token]) for i, token in enumerate(answer[1:]))
-        return [given_whole(some, begun(one.continuations)) for some, one in zip(totals, batch, strict=True)]
+        return [given_whole(some, one.continuations) for some, one in zip(totals, batch, strict=True)]
 
     def scores_alone(self, one: Scored) -> list[float]:
         """Log-likelihoods of one request, with a separate pass for every answer."""
@@ -181,7 +177,7 @@ class HuggingFace(Backend):
         for answer in one.continuations:
             rows = self.log_probs(self.logits([*one.prefix, *answer[:-1]])[len(one.prefix) - 1 :])
             totals.append(sum(float(rows[i, token]) for i, token in enumerate(answer)))
-        return given_whole(totals, begun(one.continuations))
+        return given_whole(totals, one.continuations)
 
     def logits(self, tokens: list[int]) -> Tensor:
         """The logits at each token of a single text, without batch, padding or cache."""
@@ -220,7 +216,7 @@ class HuggingFace(Backend):
     # Text ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         prompts = [self.tokens(self.text(request), request) for request in requests]
         longest = [len(prompt) + how.max_tokens for prompt, how in zip(prompts, sampling, strict=True)]
         self.check_lengths(longest, WITH_ANSWER)
@@ -277,11 +273,6 @@ class HuggingFace(Backend):
         return completion(begun + text, writer.finish_reason, stop=writer.request.stop)
 
 
-def begun(answers: Sequence[Sequence[int]]) -> Callable[[int, int], bool]:
-    """A function of two answers' indices: whether the tokens of the first are a proper prefix of the second's."""
-    return lambda i, j: len(answers[i]) < len(answers[j]) and list(answers[j][: len(answers[i])]) == list(answers[i])
-
-
 def appended(tokenizer: Any) -> list[int]:
     """The tokens that a tokenizer appends to every text, such as an end token (trlx #287)."""
     bare, with_more = (tokenizer("a", add_special_tokens=more)["input_ids"] for more in (False, True))
@@ -318,10 +309,8 @@ def reading(tokenizer: Any, ends: set[int]) -> str:
     """
     fast = getattr(tokenizer, "backend_tokenizer", None)
     words = fast.to_str() if fast is not None else sorted(tokenizer.get_vocab().items())
-    template, tried = tokenizer.chat_template, ""
-    if template is not None:
-        said = [{"role": "user", "content": "a"}]
-        tried = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+    template = tokenizer.chat_template
+    tried = "" if template is None else in_template(tokenizer, "a")
     text = json.dumps([words, template, tried, sorted(ends)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

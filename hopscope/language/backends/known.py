@@ -14,7 +14,7 @@ from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.layouts.base import Layout, Rendered
-from hopscope.language.turns import completion
+from hopscope.language.turns import Completion, completion
 
 BEHAVIOURS = {
     "oracle": "the right answer",
@@ -51,7 +51,7 @@ class Known(Backend):
     has_chat_template = True
 
     def learn(self, formulation: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
-        """Register questions, with and without their statements, by the text of their prompts."""
+        """Register questions by the text of their prompts; without its statements a question is not known."""
         for index in indices:
             question = formulation.question(seed, index)
             self.questions[layout.render(formulation, question).text] = question
@@ -92,11 +92,10 @@ class Known(Backend):
         rest = (1 - SURE) / max(1, len(bare) - 1)
         sure = {answer: SURE if answer == said else rest for answer in bare}
         # As for a real model, the probability of `1` includes that of `10`.
-        begins = lambda i, j: bare[i] != bare[j] and bare[j].startswith(bare[i])  # noqa: E731
         return given_whole(
-            [log(sum(p for other, p in sure.items() if other.startswith(answer))) for answer in bare], begins
+            [log(sum(p for other, p in sure.items() if other.startswith(answer))) for answer in bare], bare
         )
 
-    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[str]:
+    def generate(self, requests: Sequence[Rendered], sampling: Sequence[Sampling]) -> list[Completion]:
         pairs = zip(requests, sampling, strict=True)
         return [completion(self.answer(request.text, how.seed), stop=request.stop) for request, how in pairs]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
-from hopscope.core.settings import Variant
+from hopscope.core.settings import BadInput, Variant
 from hopscope.formulations.base import Question, Questions, Span
 
 
@@ -39,6 +40,14 @@ class Layout(Variant, ABC):
     @abstractmethod
     def render(self, formulation: Questions, question: Question) -> Rendered:
         """The prompt of a question."""
+
+
+def in_template(tokenizer: Any, said: str) -> str:
+    """A user's message in a tokenizer's chat template, up to the reply. Raises BadInput if it has none."""
+    if tokenizer.chat_template is None:
+        raise BadInput("this model has no chat template; choose the layout raw, code or few_shot")
+    turns = [{"role": "user", "content": said}]
+    return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
 
 def spaced(answers: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isnan
 
 import torch
+from pandas import Series
 from torch import Tensor
 
 DRAWS = 1000  # of every bootstrap
@@ -48,18 +50,10 @@ def estimate(values: Tensor) -> dict[str, float]:
     return {"mean": mean, "low": mean - 1.96 * error, "high": mean + 1.96 * error}
 
 
-def ranks(values: Tensor) -> Tensor:
-    """Ranks from 0; equal values share their mean rank."""
-    order = values.double().flatten()
-    below = (order[:, None] > order[None]).sum(1).double()
-    return below + ((order[:, None] == order[None]).sum(1).double() - 1) / 2
-
-
 def spearman(a: Tensor, b: Tensor) -> float:
-    """Spearman's rank correlation, −1 to 1; 0 if one of them is constant."""
-    x, y = (one - one.mean() for one in (ranks(a), ranks(b)))
-    scale = (x.square().sum() * y.square().sum()).sqrt()
-    return float((x * y).sum() / scale) if scale > 0 else 0.0
+    """Spearman's rank correlation, −1 to 1; equal values share their mean rank; 0 if one of them is constant."""
+    found = Series(a.flatten().tolist()).rank().corr(Series(b.flatten().tolist()).rank())
+    return 0.0 if isnan(found) else float(found)
 
 
 def agreement(a: Tensor, b: Tensor) -> Number:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Formulation, Question, Span, shifted
-from hopscope.language.layouts.base import Layout, Rendered
+from hopscope.language.layouts.base import Layout, Rendered, in_template
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
 
 SOUNDED = 16  # questions that determine the most common length
@@ -149,8 +149,7 @@ def encode(tokenizer: Any, question: Question, rendered: Rendered) -> Encoded | 
     """A question's tokens up to the first token in which its answers differ; None if two answers share that token."""
     text, spans = rendered.text, rendered.spans
     if rendered.chat:
-        said = [{"role": "user", "content": text}]
-        whole = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        whole = in_template(tokenizer, text)
         spans, text = shifted(spans, whole.index(text)), whole
     full = [
         tokenizer(text + choice, return_offsets_mapping=True, add_special_tokens=not rendered.chat)

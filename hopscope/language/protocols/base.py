@@ -97,6 +97,8 @@ class Rule(Protocol):
 
     #: Whether the model scores the acceptable answers, instead of generating text.
     scores = False
+    #: Whether an answer counts in a sentence, too.
+    lenient = False
 
     @property
     def rule(self) -> Rule:
@@ -124,7 +126,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Otherwise(Protocol):
-    """A protocol that changes the question's text and uses another protocol's rule."""
+    """A protocol that changes a question as another protocol puts it, and uses its rule."""
 
     by: str = setting("greedy_lenient", "protocol by which answers are asked for and judged")
 
@@ -133,12 +135,27 @@ class Otherwise(Protocol):
         return str(self)
 
     @cached_property
-    def rule(self) -> Rule:  # type: ignore[override]
-        rule: Rule = catalogue.chosen("language.protocols", self.by).rule
-        return rule
+    def inner(self) -> Protocol:
+        """The other protocol."""
+        return catalogue.chosen("language.protocols", self.by)  # type: ignore[no-any-return]
+
+    @property
+    def rule(self) -> Rule:
+        return self.inner.rule
+
+    @property
+    def direct(self) -> bool:  # type: ignore[override]
+        return self.inner.direct
 
     def given(self, **settings: Any) -> Protocol:
-        return self.but(by=str(self.rule.given(**settings)))
+        return self.but(by=str(self.inner.given(**settings)))
+
+    def put(self, questions: Questions) -> Questions:
+        return Put(self.inner.put(questions), self.changed)
+
+    @abstractmethod
+    def changed(self, question: Question) -> Question:
+        """The question as it is put to a model."""
 
 
 def sampling_seed(seed: int, index: int, attempt: int) -> int:

@@ -28,6 +28,7 @@ class ChainOfThought(GreedyStrict):
     """A greedy text with thoughts and the answer."""
 
     direct = False
+    lenient = True
     max_tokens: int = setting(1024, "most tokens of thoughts and answer together", low=1)
 
     def put(self, questions: Questions) -> Questions:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hopscope.core.settings import setting
-from hopscope.formulations.base import Question, Questions, shifted
-from hopscope.language.protocols.base import Otherwise, Put
+from hopscope.formulations.base import Question, shifted
+from hopscope.language.protocols.base import Otherwise
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,7 @@ class FillerTokens(Otherwise):
 
     n_numbers: int = setting(300, "last number of the filler, which starts at 1 (Greenblatt: 300)", low=1, high=10_000)
 
-    def put(self, questions: Questions) -> Questions:
-        return Put(questions, self.filled)
-
-    def filled(self, question: Question) -> Question:
+    def changed(self, question: Question) -> Question:
         """The question with the filler below its closing line.
 
         In layouts such as `code`, where the text is continued, closing line and filler come before the stem, because

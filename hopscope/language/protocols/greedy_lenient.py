@@ -16,5 +16,7 @@ from hopscope.language.protocols.greedy_strict import GreedyStrict
 class GreedyLenient(GreedyStrict):
     """Judges the same texts as `greedy_strict`, which are requested only once."""
 
+    lenient = True
+
     def label(self, text: str, acceptable: Sequence[str]) -> str | None:
         return accepted(text.strip().partition("\n")[0], acceptable) or last_named(text, acceptable)

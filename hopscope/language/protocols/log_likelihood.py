@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
 
-from hopscope.core.settings import BadInput
 from hopscope.formulations.base import Question
 from hopscope.language.protocols.base import Answer, Judged, Rule
 
@@ -31,7 +30,6 @@ class LogLikelihood(Rule):
 
     def judge(self, question: Question, answers: Sequence[Answer]) -> Judged:
         scores, blank = answers[0]["scores"], answers[0]["blank"]
-        check(scores, question.index)
         label = question.acceptable[best(scores)]
         gains = [score - prior if isfinite(prior) else score for score, prior in zip(scores, blank, strict=True)]
         mass = min(1.0, sum(exp(score) for score in scores))
@@ -39,15 +37,12 @@ class LogLikelihood(Rule):
         return Judged(question.index, label, label == question.answer, 1, 1, mass=mass, corrected=corrected)
 
 
-def check(scores: Sequence[float], index: int) -> None:
-    """Raise BadInput if scores cannot be log-likelihoods of a question's answers, which exclude each other."""
+def flaw_of(scores: Sequence[float]) -> str:
+    """Why scores cannot be log-likelihoods of answers, which exclude each other; empty if they can be."""
     if not all(map(isfinite, scores)):
-        raise BadInput(f"the scores of question {index}'s answers are no finite numbers: {list(scores)}")
-    if (mass := sum(map(exp, scores))) > 1 + SLACK:
-        raise BadInput(
-            f"the probabilities of question {index}'s answers sum to {mass:.3g}, and no more than 1 can be "
-            f"right; score generated text instead (--protocol greedy_lenient)"
-        )
+        return f"are no finite numbers: {list(scores)}"
+    mass = sum(map(exp, scores))
+    return f"have probabilities that sum to {mass:.3g}, and no more than 1 can be right" if mass > 1 + SLACK else ""
 
 
 def best(scores: Sequence[float]) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hopscope.core.settings import setting
-from hopscope.formulations.base import Question, Questions, shifted
-from hopscope.language.protocols.base import Otherwise, Put
+from hopscope.formulations.base import Question, shifted
+from hopscope.language.protocols.base import Otherwise
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,7 @@ class RepeatedProblem(Otherwise):
 
     n_times: int = setting(5, "copies of the problem (Greenblatt: 5)", low=2, high=100)
 
-    def put(self, questions: Questions) -> Questions:
-        return Put(questions, self.repeated)
-
-    def repeated(self, question: Question) -> Question:
+    def changed(self, question: Question) -> Question:
         """The question with copies of it before its facts; its spans are those of the last copy."""
         above = [line for k in range(2, self.n_times + 1) for line in (question.prompt, "", f"(repeat #{k})")]
         spans = shifted(question.statement_spans, len("\n".join(above)) + 1)

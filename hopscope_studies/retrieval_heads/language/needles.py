@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from hopscope.core.settings import BadInput
+from hopscope.language.layouts.base import in_template
 from hopscope.language.lens import filler
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)  # position in the hay, as a share of its sentences
@@ -155,9 +156,7 @@ def put(tokenizer: Any, context: str, question: str) -> str:
     asked = f"Based on the content of the book, Question: {question}\nAnswer:"
     if not tokenizer.chat_template:
         return f"{context}\n{asked}"
-    said = [{"role": "user", "content": f"<book>{context}</book>\n{asked}"}]
-    whole: str = tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
-    return whole
+    return in_template(tokenizer, f"<book>{context}</book>\n{asked}")
 
 
 def tokens(tokenizer: Any, text: str, **more: Any) -> Any:

@@ -73,7 +73,7 @@ def right(one: Finished) -> list[int]:
     """The indices of the questions that were answered rightly; every protocol here asks once."""
     assert isinstance(one.work, Asked)
     questions, rule = one.work.questions, one.work.scoring.rule
-    records = map(json_of, read_listed(one.path, NAME).splitlines())
+    records = [json_of(line, infinities=True) for line in read_listed(one.path, NAME).splitlines()]
     judged = [rule.judge(questions.question(said["seed"], said["index"]), [said["said"]]) for said in records]
     return sorted(answer.index for answer in judged if answer.correct and not answer.run_out)
 
