@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
 
 Z_95 = 1.959964  # the normal distribution's 97.5 % point
 #: Student's t at 97.5 %, for 1, 2, … degrees of freedom; beyond the table by Cornish and Fisher's series.
@@ -42,6 +41,7 @@ def student(freedom: int) -> float:
 
 
 def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the mean of independent values, by Student's t; NaN for fewer than two values."""
-    margin = student(len(values) - 1) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return fmean(values or [math.nan]) - margin, fmean(values or [math.nan]) + margin
+    """The 95 % interval of the mean of independent values, by Student's t; NaN for fewer than two, or unknown ones."""
+    n, mean = len(values), sum(values) / max(1, len(values))
+    margin = student(n - 1) * math.dist(values, [mean] * n) / math.sqrt(n * (n - 1)) if n > 1 else math.nan
+    return mean - margin, mean + margin

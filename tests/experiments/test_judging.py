@@ -204,7 +204,8 @@ def test_orderings(times, verdict):
 def test_the_interval_of_a_mean_by_hand():
     margin = 2.776 * math.sqrt(2.5 / 5)  # five values of variance 2.5, and t of four degrees of freedom
     assert interval_of_mean([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx((3 - margin, 3 + margin))
-    assert all(math.isnan(end) for values in ([], [1.0]) for end in interval_of_mean(values))
+    unknown = [], [1.0], [math.nan, math.nan]
+    assert all(math.isnan(end) for values in unknown for end in interval_of_mean(values))
 
 
 @pytest.mark.parametrize(
