@@ -15,6 +15,10 @@ PAPER = "Akyürek et al. (2024)"
 NGRAM, PLAIN, LINEAR, SHIFT = "n-gram heads", "softmax", "linear", "KV shift"
 CONVOLVED, LSTM = ("state space", "delta rule"), "LSTM"
 LAST = 0.2  # share of the steps over which a run that has converged hardly improves
+#: Sections of the paper whose statements are judged, by the claim's id; all other claims are ours.
+SECTIONS = {"n_gram_heads_help": 6} | dict.fromkeys(
+    ("recurrence_is_below_attention", "convolved_beat_softmax", "lstm_is_below_attention"), 4
+)
 #: What is claimed, by id.
 SENTENCES = {
     "n_gram_heads_help": "After the same number of steps, a two-layer model with three n-gram heads comes nearer to "
@@ -46,7 +50,7 @@ SENTENCES = {
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """All claims, in the order of the study's page; those on rivals only where there are any."""
-    told, kinds = Quantities(table, PAPER), tuple(dict.fromkeys(table.kind))
+    told, kinds = Quantities(table, "ours"), tuple(dict.fromkeys(table.kind))
     yield from about_attention(told)
     if SHIFT in kinds:
         yield from about_rivals(told)
@@ -81,7 +85,8 @@ def about_rivals(told: Quantities) -> Iterator[Claim]:
 
 def said(told: Quantities, id: str, values: Any, kinds: tuple[str, ...], what: str = "difference", **how: Any) -> Claim:
     """One of `SENTENCES` as a claim."""
-    return told.claim(id, SENTENCES[id], values, what, kinds, **how)
+    section = f"{PAPER}, section {SECTIONS[id]}" if id in SECTIONS else ""
+    return told.claim(id, SENTENCES[id], values, what, kinds, section=section, **how)
 
 
 def more(told: Quantities, id: str, excess: Series, kinds: tuple[str, ...], than: float = 0.0) -> Claim:
