@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from hopscope import Config, Training, train
 from hopscope.configuration.freezing import parse_frozen
@@ -97,20 +97,36 @@ def test_errors_are_shares_of_defined_answers(tmp_path):
         assert (row["answers"], row["error"]) == (asked, pytest.approx(wrong / asked))
 
 
-def errors(cells: dict[int, list[float]]) -> DataFrame:
-    about = {"version": "v", "seed": 0, "answers": 100}
+def errors(cells: dict[int, list[float]], loops: int = 1) -> DataFrame:
+    about = {"version": "v", "seed": 0, "answers": 100, "loops": loops}
     rows = [
-        {"run": f"r{layers}", **about, "layers": layers, "k": k, "error": error}
+        {"run": f"r{layers}-{loops}", **about, "layers": layers, "k": k, "error": error}
         for layers, row in cells.items()
         for k, error in enumerate(row)
     ]
     return DataFrame(rows)
 
 
+def verdicts(table: DataFrame) -> dict[str, str]:
+    return {claim.id: claim.verdict for claim in hop_k_depth.claims(table)}
+
+
 def test_the_published_table_holds_its_own_claims():
-    """Claims hold for the published table with its gaps filled in, and fail if depth does not help."""
-    published = {2: [0.0, 0.01, 0.14, 0.346, 0.423], 3: [0.0, 0.0, 0.01, 0.048, 0.15], 4: [0.0, 0.0, 0.0, 0.01, 0.015]}
-    found = {claim.id: claim.verdict for claim in hop_k_depth.claims(errors(published))}
-    assert set(found) == set(claim_ids("hop_k_depth")) and set(found.values()) == {"holds"}
-    shallow = {layers: [0.5, 0.4, 0.3, 0.2, 0.1] for layers in (2, 3, 4)}
-    assert set({claim.id: claim.verdict for claim in hop_k_depth.claims(errors(shallow))}.values()) == {"fails"}
+    """Published errors, made a little smaller, hold every claim."""
+    published = {layers: (0.99 * hop_k_depth.PUBLISHED[layers]).tolist() for layers in (2, 3, 4, 5, 6)}
+    found = verdicts(concat([errors(published), errors({4: published[4]}, loops=4)]))
+    assert set(found.values()) == {"holds"}
+    assert hop_k_depth.PUBLISHED[5][16] == 0.4137 and len(hop_k_depth.PUBLISHED) == 5 * 17
+
+
+def test_claims_fail_where_depth_does_not_help():
+    shallow = {layers: [0.9 - 0.01 * k for k in range(17)] for layers in (2, 3, 4)}
+    found = verdicts(concat([errors(shallow), errors({4: shallow[4]}, loops=4)]))
+    assert found.pop("errors_rise_with_hops") == "holds"  # no step down is larger than 0.02
+    assert set(found.values()) == {"fails"}
+
+
+def test_sizes_are_compared_only_where_they_are_the_same():
+    """Few hops say nothing about the published size, and without a looped layer there is nothing to judge."""
+    found = verdicts(errors({layers: [0.0, 0.001, 0.002 / layers] for layers in (2, 3)}))
+    assert (found["below_published"], found["looped_layer_learns_hops"]) == ("undecided", "undecided")
