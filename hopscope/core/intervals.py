@@ -1,4 +1,7 @@
-"""Confidence intervals: of shares, and of means of values between 0 and 1 (Wilson, 1927); of other means (Student)."""
+"""Confidence intervals: of shares, and of means of values between 0 and 1 (Wilson, 1927); of other means (Student).
+
+And the sign test, for numbers of wins and losses.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,11 @@ def wilson_of_mean(values: Sequence[float]) -> tuple[float, float]:
     take only 0 and 1 have the largest variance, so the interval is conservative.
     """
     return wilson(math.fsum(values), len(values))
+
+
+def sign_test(wins: int, of: int) -> float:
+    """The probability that a fair coin shows heads at least `wins` times in `of` tosses."""
+    return sum(math.comb(of, k) for k in range(wins, of + 1)) / 2**of
 
 
 def student(freedom: int) -> float:

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pandas import DataFrame
 
+from hopscope.core.intervals import sign_test
 from hopscope.experiments.priors import COLUMN, NONE, under_prior
 from hopscope.experiments.values import STATISTICS, Statistic, Values, known, numbers
 
@@ -179,6 +180,11 @@ def significant(what: str, chance: float, contrary: float) -> Bound:
     return Bound(f"{what} with a one-sided permutation probability below {CERTAIN}", met)
 
 
+def more_often(what: str, wins: int, losses: int) -> Bound:
+    """A one-sided sign test: met if there are more wins than losses by chance too seldom; see `significant`."""
+    return significant(what, *(sign_test(side, wins + losses) for side in (wins, losses)))
+
+
 def without_prior(rows: DataFrame) -> Bound:
     """For a claim that a prior makes meaningless: met if some runs had none (column `prior`)."""
     return bound(
@@ -186,11 +192,6 @@ def without_prior(rows: DataFrame) -> Bound:
         (rows[rows[COLUMN] == NONE] if COLUMN in rows else rows).run.nunique(),
         above=0,
     )
-
-
-def sign_test(wins: int, of: int) -> float:
-    """The probability that a fair coin shows heads at least `wins` times in `of` tosses."""
-    return sum(math.comb(of, k) for k in range(wins, of + 1)) / 2**of
 
 
 # Judging ---------------------------------------------------------------------------------------------------------

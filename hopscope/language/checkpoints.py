@@ -84,10 +84,9 @@ def open_model(
         if threads < 1:
             raise BadInput(f"threads must be at least 1; got {threads}")
         torch.set_num_threads(threads)
-    if Path(name).is_dir():
-        check_fits(Path(name), name, dtype)  # before gigabytes are read for their sha256
     folder, sha256 = located(name)
-    check_fits(folder, name, dtype)
+    check_fits(folder, name, dtype)  # before gigabytes are read for their sha256
+    sha256 = sha256 or folder_sha256(folder)
     model, tokenizer = load(folder, name, dtype, attention)
     return Opened(model, tokenizer, called(name), identity_of(model, sha256))
 
@@ -120,21 +119,20 @@ def called(name: str) -> str:
     return (path.stem if path.suffix == ".gguf" else path.resolve().name) if path.exists() else name
 
 
-def located(name: str) -> tuple[Path, str]:
-    """The folder with a model's safetensors and tokenizer, and the sha256 of its weights' source."""
+def located(name: str) -> tuple[Path, str | None]:
+    """The folder with a model's safetensors and tokenizer, and the sha256 of its GGUF file if there is one."""
     if name in SHIPPED:
         return from_package(name)
     path = Path(name)
     if path.is_dir():
-        return path, folder_sha256(path)
+        return path, None
     if path.suffix == ".gguf":
         if not path.is_file():
             raise BadInput(f"there is no file {name}; give a GGUF file that is there")
         sha256 = file_sha256(path)
         return converted(sha256, lambda _: path), sha256
     if name.count("/") == 1 and not name.startswith((".", "/")):
-        folder = from_hub(name)
-        return folder, folder_sha256(folder)
+        return from_hub(name), None
     others = f"{', '.join(SHIPPED)}, a folder, a *.gguf file or a hub name org/model"
     raise BadInput(f"there is no model {name!r}: choose {others}{guess(name, SHIPPED)}")
 

@@ -7,10 +7,11 @@ two conditions with a paired sign test over exercises.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb, isnan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
+from hopscope.core.intervals import sign_test
 from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarking import Marked, ask_benchmark, measured
 from hopscope.language.benchmarks.base import Benchmark
@@ -61,8 +62,8 @@ def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Ro
         "measure": "choice" if way == "log_likelihood" else first,
         "n": len(pairs),
         "value": sum(a - b for a, b in pairs) / len(pairs),
-        "low": at_least(more, more + less),
-        "high": at_least(less, more + less),
+        "low": sign_test(more, more + less),
+        "high": sign_test(less, more + less),
         "chance": 0.0,
     }
 
@@ -70,8 +71,3 @@ def beyond(benchmark: Benchmark, way: str, true: Result, shuffled: Result) -> Ro
 def scores(result: Result, measure: str) -> list[float]:
     """The measure of each exercise; for a choice, 1 if it was right."""
     return [one.mark.measures[measure] if isinstance(one, Marked) else float(one.correct) for one in result.judged]
-
-
-def at_least(heads: int, of: int) -> float:
-    """The probability of at least `heads` heads in `of` throws of a fair coin."""
-    return sum(comb(of, number) for number in range(heads, of + 1)) / 2**of

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pandas import DataFrame
 
-from hopscope.experiments.judging import Claim, Evidence, bound, factor, sign_test, significant, telling
+from hopscope.core.intervals import sign_test
+from hopscope.experiments.judging import Claim, Evidence, bound, factor, significant, telling
 
 NO_MATTER = 1.25  # times within this factor count as equal (ours)
 NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as learnt at the end (ours)

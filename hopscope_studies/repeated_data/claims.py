@@ -9,7 +9,7 @@ import numpy
 import pandas
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Bound, Claim, Evidence, bound, sign_test, significant
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound, more_often
 
 PAPER = "Hernandez et al., abstract"
 CLEAR = 0.1  # difference of losses (nats) or of attention beyond which two models of one seed differ (ours)
@@ -61,8 +61,7 @@ def time_claim(over_time: DataFrame, mixed: DataFrame) -> Claim:
 def by_sign(id: str, sentence: str, hurt: DataFrame, differences: Series, what: str, *also: Bound) -> Claim:
     """A claim on differences within seeds: most seeds that differ clearly differ so, by a one-sided sign test."""
     wins, losses = int((differences > CLEAR).sum()), int((differences < -CLEAR).sum())
-    chances = sign_test(wins, wins + losses), sign_test(losses, wins + losses)
-    tested = significant(f"more seeds above {CLEAR} ({wins}) than below -{CLEAR} ({losses}),", *chances)
+    tested = more_often(f"more seeds above {CLEAR} ({wins}) than below -{CLEAR} ({losses}),", wins, losses)
     return Evidence(hurt, PAPER).claim(id, sentence, differences.dropna(), what, also=[tested, *also])
 
 

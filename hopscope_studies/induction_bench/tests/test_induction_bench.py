@@ -9,11 +9,12 @@ import pandas
 import pytest
 from pandas import DataFrame
 
+from hopscope.core.intervals import sign_test
 from hopscope.experiments.results import claim_ids
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarks.base_local_functions import as_text, learned
 from hopscope.language.benchmarks.induction_bench import InductionBench
-from hopscope.language.controlled import at_least, controlled
+from hopscope.language.controlled import controlled
 from hopscope.language.evaluation import Evaluation
 from hopscope.language.layouts.chat import Chat
 from hopscope_studies.induction_bench.experiments import induction_bench, induction_bench_osl
@@ -140,9 +141,9 @@ def test_both_classes_have_to_be_beyond_shuffled_examples():
 
 
 def test_the_sign_test_by_hand():
-    assert at_least(0, 0) == at_least(0, 5) == 1
-    assert at_least(5, 5) == 1 / 32
-    assert at_least(4, 5) == 6 / 32
+    assert sign_test(0, 0) == sign_test(0, 5) == 1
+    assert sign_test(5, 5) == 1 / 32
+    assert sign_test(4, 5) == 6 / 32
 
 
 class Reader(Known):

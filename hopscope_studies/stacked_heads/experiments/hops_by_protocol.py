@@ -23,7 +23,7 @@ from hopscope.core.intervals import wilson
 from hopscope.core.storage import read_listed
 from hopscope.core.strangers import json_of
 from hopscope.drawing.style import GREY, colour, picture, styled
-from hopscope.experiments.judging import Claim, Evidence, Limit, bound, sign_test, significant
+from hopscope.experiments.judging import Claim, Evidence, Limit, bound, more_often
 from hopscope.experiments.work import Finished
 from hopscope.language.checkpoints import BASE
 from hopscope.language.records import NAME
@@ -140,7 +140,7 @@ def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
         "accuracy gained, by depth",
         n=int(both.n.sum()),
         number="mean",
-        also=[significant("won > lost", sign_test(won, won + lost), sign_test(lost, won + lost))],
+        also=[more_often("won > lost", won, lost)],
     )
 
 

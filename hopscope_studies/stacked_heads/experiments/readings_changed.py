@@ -26,7 +26,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.configuration.presets import recipe
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.judging import Claim, Evidence, bound, sign_test, significant
+from hopscope.experiments.judging import Claim, Evidence, bound, more_often
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.readings_crossed import ENDS_BELOW, survival, whole
@@ -205,7 +205,7 @@ def depth_and_width(table: DataFrame) -> Claim:
         [wins / (wins + losses)] if wins + losses else [],
         "share of pairs in which it is learnt sooner",
         n=asked.seed.nunique(),
-        also=[significant("more pairs sooner", sign_test(wins, wins + losses), sign_test(losses, wins + losses))],
+        also=[more_often("more pairs sooner", wins, losses)],
         provided=whole(table, runs),
     )
 
@@ -224,6 +224,6 @@ def sooner(table: DataFrame) -> Claim:
         [wins / (wins + losses)] if wins + losses else [],
         "share of seeds in which it is learnt sooner",
         n=wins + losses,
-        also=[significant("more seeds sooner", sign_test(wins, wins + losses), sign_test(losses, wins + losses))],
+        also=[more_often("more seeds sooner", wins, losses)],
         provided=whole(table, runs),
     )

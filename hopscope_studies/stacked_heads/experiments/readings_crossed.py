@@ -25,7 +25,7 @@ from pandas import DataFrame
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import colour, picture, styled
 from hopscope.experiments.curves import endings_of
-from hopscope.experiments.judging import Bound, Claim, Evidence, bound, sign_test, significant
+from hopscope.experiments.judging import Bound, Claim, Evidence, bound, more_often
 from hopscope.experiments.values import lags
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.models.transformer import Architecture
@@ -205,6 +205,6 @@ def compared(
         number="mean",
         above=0.5,
         unanimous=True,
-        also=[significant("more pairs sooner than later", sign_test(wins, told), sign_test(told - wins, told))],
+        also=[more_often("more pairs sooner than later", wins, told - wins)],
         provided=provided,
     )

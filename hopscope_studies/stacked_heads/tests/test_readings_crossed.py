@@ -10,8 +10,8 @@ import pytest
 from pandas import DataFrame
 
 from hopscope.configuration.presets import recipe
+from hopscope.core.intervals import sign_test
 from hopscope.experiments.base import declared
-from hopscope.experiments.judging import sign_test
 from hopscope.experiments.priors import prior_of
 from hopscope_studies.stacked_heads.experiments.readings_crossed import CHOICES, claims, compared
 
