@@ -103,8 +103,8 @@ def size_claim(hurt: DataFrame, ladder: DataFrame) -> Claim:
     rungs = ladder.groupby("parameters").loss.median()
     return Evidence(hurt, PAPER).claim(
         "acts_like_a_smaller_model",
-        "At the pool with the highest loss, a model does no better than one with three quarters of its parameters does "
-        "without repetition (paper: a model of 800M parameters acts like one of 400M).",
+        "At the pool with the highest loss, the median model does no better than one with three quarters of its "
+        "parameters does without repetition (paper: a model of 800M parameters acts like one of 400M).",
         shares_of_size(hurt.loss, rungs),
         "share of the parameters",
         below=0.75,
