@@ -243,6 +243,7 @@ class Evidence:
             provided: the claim is undecided unless this is met.
             limit: the bound on the values; see `Limit`. None: only `also` decides.
         """
+        values = numbers(values) if isinstance(values, Iterable) else values  # an iterator is read once
         bounds = [*([bound(what, values, **limit)] if limit else []), *also]
         if not bounds and provided is None:
             raise TypeError(f"{id} is held to nothing: give a limit, or bounds")

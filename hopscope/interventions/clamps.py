@@ -97,12 +97,18 @@ class Clamp:
 
 
 def parse_clamps(text: str) -> tuple[Clamp, ...]:
-    """Clamps separated by semicolons, ordered by step. Raises BadInput, also for two clamps of one path and step."""
+    """Clamps separated by semicolons, ordered by step.
+
+    Raises BadInput, also for two clamps of one path and step, and for two `copied` ones at the same time.
+    """
     clamps = [Clamp.parse(part) for part in text.split(";") if part.strip()]
     clamps.sort(key=lambda clamp: (clamp.step, isinstance(clamp.path, Part), clamp.path))
     for one, other in pairwise(clamps):
         if (one.path, one.step) == (other.path, other.step):
             raise BadInput(f"a path can be clamped once per step; got '{one}' and '{other}'")
+    for one, other in pairwise(clamp for clamp in clamps if clamp.kind == "copied"):
+        if one.path != other.path and (one.until is None or other.step < one.until):
+            raise BadInput(f"answers can be copied from one head at a time; got '{one}' and '{other}'")
     return tuple(clamps)
 
 
@@ -260,10 +266,10 @@ def held(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Replacements:
     """As `replacements`, with `perfect` and `preserved` clamps, which take further forward passes."""
     chosen = list(clamps)
     replace = replacements(chosen, batch, model.architecture)
-    for part in parts(chosen, "perfect"):
+    for part in sorted(parts(chosen, "perfect")):  # in whatever order they began
         replace = perfect(model, batch, part.layer, replace)
     unheard = parts(chosen, "preserved")
-    return preserved(model, batch, unheard, replace) if unheard else replace
+    return preserved(model, batch, [*parts(chosen, "silent"), *unheard], replace) if unheard else replace
 
 
 def answers(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Tensor:

@@ -99,7 +99,7 @@ def patterns_of(model: Model, batch: Batch, replace: Replacements, start: int = 
 
 
 def preserved(model: Model, batch: Batch, parts: Iterable[Part], replace: Replacements) -> Replacements:
-    """Replacements under which heads write nothing, while every pattern stays as it is when they do write."""
+    """Replacements under which these heads write nothing, while every pattern stays as it is under `replace`."""
     return {**replace, **patterns_of(model, batch, replace), **silenced(parts)}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from math import floor
 
 import torch
 from jaxtyping import Float
@@ -83,7 +84,7 @@ class Laser:
             return weight
         if name not in self.decomposed:
             self.decomposed[name] = decomposed(weight)
-        return of_rank(self.decomposed[name], int(share * min(weight.shape)))
+        return of_rank(self.decomposed[name], floor(share * min(weight.shape) + 1e-9))
 
 
 def decomposed(weight: Float[Tensor, "row column"]) -> tuple[Tensor, Tensor, Tensor]:

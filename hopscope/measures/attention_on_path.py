@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-from hopscope.interventions.patterns import visible
 from hopscope.measures.base import Observation, attention
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import RELATIONS
@@ -19,12 +18,11 @@ def attention_on_path(seen: Observation) -> dict[str, float]:
     The mean is over the positions of the attending role that see a position of the attended one, as in circuits and in
     emergence. Only paths that can exist in the task, and that carry some attention, are listed.
     """
-    roles, inputs = seen.batch.roles, seen.batch.inputs
-    sees = visible(inputs.shape[1], seen.model.architecture.causal, inputs.device)
+    roles = seen.batch.roles
     attention_by_path = {}
     for query, key, relation in product(roles.names, roles.attended, RELATIONS):
         ends = str(Path(0, 0, query, key, relation)).removeprefix("L0H0")
-        for head, strength in seen.attention_on(roles.pairs(query, key, relation) & sees).items():
+        for head, strength in seen.attention_on(seen.visible(query, key, relation)).items():
             if strength > 0:
                 attention_by_path[head + ends] = strength
     return attention_by_path

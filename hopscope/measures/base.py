@@ -17,7 +17,9 @@ from torch import Tensor
 
 from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
+from hopscope.interventions.patterns import visible
 from hopscope.models.base import Cache, Model, Replacements, Shape
+from hopscope.problem.roles import Relation
 from hopscope.tasks.base import Batch, Task
 from hopscope.tasks.base_regression import RegressionTask
 
@@ -64,6 +66,12 @@ class Observation:
             for head, pattern in enumerate(self.cache["pattern", layer].unbind(1)):
                 patterns.append((f"L{layer}H{head}", pattern))
         return patterns
+
+    def visible(self, query: str, key: str, relation: Relation) -> Bool[Tensor, "batch query key"]:
+        """The pairs of positions of two roles, of which the model lets the first see the second."""
+        inputs = self.batch.inputs
+        sees = visible(inputs.shape[1], self.model.architecture.causal, inputs.device)
+        return self.batch.roles.pairs(query, key, relation) & sees
 
     def attention_on(self, wanted: Bool[Tensor, "batch query key"]) -> dict[str, float]:
         """Mean attention (0–1) of every head to these keys, over the queries that have one; empty if none has."""

@@ -11,7 +11,7 @@ NEEDS = (attention, roles("query", "value[1]"))
 def induction_score(seen: Observation) -> dict[str, float]:
     """Mean attention (0–1) from `query` to `value[1]` of the same chain, per head.
 
-    This is the signature of an induction head, in terms of the task's roles. Empty if no query of the batch has such a
-    value.
+    This is the signature of an induction head, in terms of the task's roles. The mean is over the queries that see such
+    a value; empty if none of the batch does.
     """
-    return seen.attention_on(seen.batch.roles.pairs("query", "value[1]", "same"))
+    return seen.attention_on(seen.visible("query", "value[1]", "same"))

@@ -62,5 +62,6 @@ def reached(loss: float, task: Task) -> tuple[str, float, float] | None:
     for place, (name, value) in enumerate(guesses):
         if loss >= BACK * value:
             better = guesses[place + 1 :]
-            return name, value, (value + better[0][1]) / 2 if better else task.learnt_below
+            below = (value + better[0][1]) / 2 if better else task.learnt_below
+            return name, value, min(below, BACK * value)  # a loss is not at a baseline and below it
     return None

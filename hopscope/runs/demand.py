@@ -135,7 +135,10 @@ def check(config: Config) -> None:
     sizes = parameters_of(config)
     demand(config, sizes).refuse("this run", "make the model, --batch, --val-size or --examples smaller")
     check_frozen(config, list(sizes))
-    for clamp in parse_clamps(config.training.clamps):
+    training = config.training
+    for clamp in parse_clamps(training.clamps):
+        if clamp.kind == "copied" and (training.deep_supervision or training.attention_entropy):
+            raise BadInput(f"clamp '{clamp}' replaces the answers, so deep supervision or entropy would train others")
         if clamp.step > config.training.steps > 0:  # one that starts at the last step holds for the report
             raise BadInput(f"clamp '{clamp}' would begin after the end, which is at step {config.training.steps}")
 

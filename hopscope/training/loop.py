@@ -214,6 +214,7 @@ class Session:
         with torch.compiler.set_stance("force_eager"):
             outputs = self.trainer.outputs(batch, clamps)
             seen = Observation(self.trainer.model, batch, held(clamps, self.trainer.model, batch))
+            seen.outputs = outputs  # those of the row, under every clamp
             measured = {n: numbers_of(n, seen) for n in self.config.training.measure_names}
         train_loss, val_loss = None if loss is None else float(loss), float(task.loss(outputs, batch.targets))
         if not math.isfinite(val_loss) or not math.isfinite(train_loss or 0.0):

@@ -117,6 +117,10 @@ def test_every_comparison_and_statistic(limit, number, threshold, verdict):
     assert claim.spread == (1, 5)
 
 
+def test_an_iterator_is_read_once():
+    assert one(iter([1, 2, 2, 5]), above=0) == one([1, 2, 2, 5], above=0)
+
+
 def test_a_geometric_mean():
     """The third root of 1 · 3 · 9 is 3."""
     assert one([1, 3, 9], of="geometric mean", within=around(3, 1e-9)).number == pytest.approx(3)

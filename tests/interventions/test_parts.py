@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hopscope import Architecture, BadInput, Config, Training
+from hopscope import Architecture, BadInput, Config, Training, train
 from hopscope.builds.item_induction import induction
 from hopscope.core.seeds import generator
-from hopscope.interventions.clamps import Clamp, answers, held, parse_clamps, replacements
+from hopscope.interventions.clamps import Clamp, answers, held, in_force, parse_clamps, replacements
 from hopscope.interventions.parts import Part, previous
+from hopscope.runs.demand import check
 from hopscope.tasks.item_labels import ItemLabels
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.trainer import Trainer
@@ -153,6 +154,45 @@ def test_gradients_flow_through_what_is_not_clamped(text):
     assert moved == {"L1H0 copied@0": [False, False], "L0H0 previous@0; L1H1 silent@0": [True, False]}.get(
         text, [True, True]
     )
+
+
+@torch.no_grad()
+def test_a_silent_head_stays_silent_beside_a_preserved_one(model, batch):
+    replace = held(parse_clamps("L0H0 silent@0; L0H1 preserved@0"), model, batch)
+    z = model(batch.inputs, replace=replace, cache=["blocks.0.attn.hook_z"])[1]["blocks.0.attn.hook_z"]
+    assert not z.any()
+
+
+@torch.no_grad()
+def test_perfect_layers_do_not_depend_on_when_they_began():
+    deep = SHAPE.but(n_layers=4).build(TASK, generator(0, "init"))
+    batch = TASK.sample(8, 3)
+    one, other = (
+        answers(in_force(parse_clamps(text), 2), deep, batch)
+        for text in ("L0 perfect@0; L1 perfect@0", "L1 perfect@0; L0 perfect@1")
+    )
+    assert torch.equal(one, other)
+
+
+def test_answers_are_copied_from_one_head_at_a_time():
+    with pytest.raises(BadInput, match="copied from one head at a time"):
+        parse_clamps("L0H0 copied@0; L1H1 copied@2")
+    assert len(parse_clamps("L0H0 copied@0-2; L1H1 copied@2")) == 2
+    assert len(parse_clamps("L0H0 copied@0; L0H0 copied@2-4")) == 2  # the later one replaces the earlier
+
+
+@pytest.mark.parametrize("also", [{"attention_entropy": 0.1}, {"deep_supervision": 0.1}])
+def test_copied_answers_are_not_trained_with_what_reads_others(also):
+    recipe = Training(steps=2, batch=4, val_size=4, clamps="L1H0 copied@0", **also)
+    with pytest.raises(BadInput, match="replaces the answers"):
+        check(Config(TASK, SHAPE, recipe))
+
+
+def test_measures_and_rows_are_of_the_same_answers(tmp_path):
+    """Of copied answers, too: `hop_loss` is the row's own loss by hop."""
+    recipe = Training(steps=1, batch=4, val_size=32, clamps="L1H0 copied@0", measures="hop_loss")
+    for row in train(Config(TASK, SHAPE, recipe), tmp_path / "run").rows:
+        assert row["measures"]["hop_loss"] == pytest.approx(row["hop_losses"])
 
 
 def test_measures_see_what_is_held(model, batch):

@@ -25,6 +25,7 @@ from hopscope.models.transformer import Cache
 from hopscope.problem.roles import RELATIONS
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope.tasks.induction import Induction
+from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.two_hop import TwoHop
 
@@ -74,6 +75,14 @@ def test_an_induction_head(task):
     assert induction_score(seen) == {"L0H0": 1.0}
     assert attention_on_path(seen) == {"L0H0 query->value[1]": 1.0}
     assert induction_score(seen_with(previous, task))["L0H0"] < 0.5
+
+
+def test_queries_that_cannot_see_their_value_do_not_count():
+    """In a task without causal order an induction head can only attend to the values before it, and does."""
+    pattern = lambda batch: to_role("query", "value[1]")(batch).tril()  # noqa: E731
+    seen = seen_with(pattern, KFold(n_hops=2))
+    assert (seen.cache["pattern", 0].sum(-1) == 0).any()
+    assert induction_score(seen) == {"L0H0": 1.0}
 
 
 @pytest.mark.parametrize("task", [Retrieval(), Induction(length=8, d_vocab=8)])

@@ -59,6 +59,13 @@ def test_what_is_no_collapse(tmp_path, losses):
     assert collapse(run_of(tmp_path, losses)) is None
 
 
+def test_two_baselines_that_almost_agree_are_left_together(tmp_path):
+    """With 32 chains a loss of .968 is at both of the highest: it is not also below one of them."""
+    assert collapse(run_of(tmp_path, [1.0, 0.97, 0.968], task=Retrieval(n_hops=1, n_chains=32))) is None
+    found = collapse(run_of(tmp_path / "back", [1.0, 0.3, 0.968], task=Retrieval(n_hops=1, n_chains=32)))
+    assert found.step == 40
+
+
 def test_of_a_task_whose_losses_are_nats(tmp_path):
     task = HopK(n_hops=1)
     worst, guess = task.chance, task.baselines["any letter but the own one"]
