@@ -302,6 +302,8 @@ def test_what_cannot_be_swept_is_refused(tmp_path, capsys):
     assert main(["sweep", "curriculum", "--engine", "stakced"]) == 2
     assert main(["sweep", "curriculum", "--engine", "stacked", "--workers", "2"]) == 2
     assert main(["sweep", "curriculum", "--gpus", "0.5"]) == 2
+    assert main(["sweep", "curriculum", "--slurm", "partition=gpu"]) == 2
+    assert main(["sweep", "curriculum", "--minutes", "20"]) == 2
     with pytest.raises(BadInput, match="at least one worker"):
         sweep("curriculum", "quick", runs=tmp_path, results=tmp_path, workers=0)
     assert not list(tmp_path.iterdir())

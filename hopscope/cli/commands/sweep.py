@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from hopscope.cli.commands import reproduce
+from hopscope.cli.given import refuse_beside
 from hopscope.cli.options import as_json, completed, device, dry_run, progress
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput
@@ -87,8 +88,10 @@ def command(
         raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if engine == "stacked" and workers:
         raise BadInput("--engine stacked is one process; leave --workers out")
-    if gpus and engine != "ray":
-        raise BadInput("--gpus is for --engine ray; a local sweep takes --device cuda")
+    if engine != "ray":
+        refuse_beside("is for --engine ray (a local sweep takes --device cuda)", "gpus")
+    if engine != "submitit":
+        refuse_beside("is for --engine submitit", "minutes", "slurm")
     with Narrator("reading what is to be done"):
         configs = reproduce.to_train(name, scale, runs, folder)
         stack = max(map(len, by_shape(configs)), default=1)
