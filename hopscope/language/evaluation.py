@@ -273,9 +273,7 @@ class Cell:
         assert isinstance(self.formulation, Formulation)
         judged = self.finished
         answered = [one for one in judged if not one.run_out]
-        correct, n = sum(one.correct for one in answered), len(answered)
-        low, high = wilson(correct, n)
-        tries = sum(one.tries for one in judged)
+        correct, tries = sum(one.correct for one in answered), sum(one.tries for one in judged)
         fair = [one.corrected == self.right[one.index] for one in answered if one.corrected is not None]
         labels = Counter("none" if one.label is None else one.label for one in answered)
         yield {
@@ -285,15 +283,10 @@ class Cell:
             "chains": self.formulation.n_chains,
             "layout": self.layout.name(),
             "protocol": self.protocol.title,
-            "n": n,
+            "n": len(answered),
             "correct": correct,
-            "accuracy": correct / n if n else nan,
-            "low": low,
-            "high": high,
+            **shares(len(judged), len(answered), correct, tries, sum(one.accepted for one in judged)),
             "chance": self.formulation.chance,
-            "valid": sum(one.accepted for one in judged) / tries if tries else nan,
-            "tries": tries / n if n else nan,
-            "run_outs": len(judged) - n,
             "mass": mean([one.mass for one in answered if not isnan(one.mass)]),
             "prior_corrected": mean(fair),
             "labels": json.dumps(dict(sorted(labels.items()))),
@@ -312,6 +305,13 @@ class Cell:
             "settings": json.dumps(settings | {"protocol": self.protocol.as_dict(), **self.settings.as_dict()}),
             "identity": json.dumps(self.identity),
         }
+
+
+def shares(asked: int, n: int, correct: int, tries: int, accepted: int) -> dict[str, float]:
+    """The numbers of a table's row that follow from counts: of questions asked and answered, and of tries."""
+    low, high = wilson(correct, n)
+    of_tries = {"valid": accepted / tries if tries else nan, "tries": tries / n if n else nan}
+    return {"accuracy": correct / n if n else nan, "low": low, "high": high, **of_tries, "run_outs": asked - n}
 
 
 def mean(values: Sequence[float]) -> float:

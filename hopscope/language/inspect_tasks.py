@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import nan
+from functools import partial
 from typing import Any, TypeVar
 
 from inspect_ai import Task, task
@@ -49,7 +49,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from hopscope.core import catalogue
-from hopscope.core.intervals import wilson, wilson_of_mean
+from hopscope.core.intervals import wilson_of_mean
 from hopscope.core.settings import BadInput, flag_of
 from hopscope.formulations.base import Formulation, Question, Questions
 from hopscope.formulations.base_draw import VERSION
@@ -58,6 +58,7 @@ from hopscope.language.backends.endpoint import Endpoint
 from hopscope.language.backends.known import Known
 from hopscope.language.benchmarking import Marking
 from hopscope.language.benchmarks.base import Benchmark, Exercise
+from hopscope.language.evaluation import shares
 from hopscope.language.fields import Fields
 from hopscope.language.layouts.base import Layout, Rendered
 from hopscope.language.protocols.base import Protocol, Rule, text_in
@@ -246,29 +247,21 @@ def read(output: ModelOutput, stop: Sequence[str]) -> dict[str, Any]:
 def accuracy() -> Metric:
     """The share of right answers among the acceptable ones, with its 95 % interval (Wilson)."""
 
-    def measure(scores: list[SampleScore]) -> Value:
-        correct, n = sum(about(score)["correct"] for score in scores), answered(scores)
-        low, high = wilson(correct, n)
-        return {"accuracy": correct / n if n else nan, "low": low, "high": high}
-
-    return measure
+    return partial(in_table, ("accuracy", "low", "high"))
 
 
 @metric
 def form() -> Metric:
     """The share of tries with an acceptable answer, tries per answered question, and questions out of tries."""
 
-    def measure(scores: list[SampleScore]) -> Value:
-        n, tries, accepted = answered(scores), *(sum(about(s)[name] for s in scores) for name in ("tries", "accepted"))
-        valid, per_answer = accepted / tries if tries else nan, tries / n if n else nan
-        return {"valid": valid, "tries": per_answer, "run_outs": len(scores) - n}
-
-    return measure
+    return partial(in_table, ("valid", "tries", "run_outs"))
 
 
-def answered(scores: list[SampleScore]) -> int:
-    """The number of answered questions."""
-    return sum(about(score)["answered"] for score in scores)
+def in_table(names: Sequence[str], scores: list[SampleScore]) -> Value:
+    """Some numbers of the row in table.csv."""
+    counts = (sum(about(score)[name] for score in scores) for name in ("answered", "correct", "tries", "accepted"))
+    row = shares(len(scores), *counts)
+    return {name: row[name] for name in names}
 
 
 def about(score: SampleScore) -> dict[str, Any]:
