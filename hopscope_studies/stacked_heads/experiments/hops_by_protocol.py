@@ -106,7 +106,7 @@ def by_hops(ax: Axes, every: DataFrame, rows: DataFrame, title: str) -> None:
         draw(ax, [hops + 0.08 * index for hops in part.hops], part, colour(index), line, lines=True)
     for chance in rows.chance.unique():
         ax.axhline(chance, color=GREY, lw=1.0, ls="--", zorder=0)
-    asked = ", ".join(f"{n:.0f}" for n in sorted(rows.n.unique())) or "none"
+    asked = " to ".join(f"{n:.0f}" for n in dict.fromkeys((rows.n.min(), rows.n.max()))) if len(rows) else "none"
     ax.set(title=f"{title} (n = {asked})", xlabel="D, hops", ylabel="accuracy")
 
 
