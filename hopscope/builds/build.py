@@ -110,8 +110,10 @@ def sheet_of(task: PlainTask) -> Sheet:
         return Sheet(task.d_vocab, True, roles, (1.0, slow), roles_known=True)
     if task.position_code != "token":
         raise BadInput("a build needs the code of each token's position; choose --position-code token")
+    if task.d_symbol < 4:
+        raise BadInput("a build needs a position code of two speeds or more; choose --d-symbol 4")
     speeds = [task.position_base ** (-2 * i / task.d_symbol) for i in range(task.d_symbol // 2)]
-    if Arc(range(4), len(roles), speeds[-1]).room <= speeds[-1] or len(speeds) < 2:
+    if Arc(range(4), len(roles), speeds[-1]).room <= speeds[-1]:
         raise BadInput(
             f"the position code comes round within the sequence's {len(roles)} positions, so that a build cannot tell "
             "them apart; choose --position-base 10000, or fewer chains"

@@ -15,7 +15,7 @@ from hopscope.core.settings import BadInput
 
 #: Raised by one whenever a change here or in a formulation changes any question's bytes; part of every hash.
 VERSION = 1
-#: No question uses more than 700 of these 2048 bits, so probabilities are uniform to within 2^-1300.
+#: No question uses more than 1,000 of these 2048 bits, so probabilities are uniform to within 2^-1000.
 N_BYTES = 256
 
 

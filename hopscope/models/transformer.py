@@ -185,7 +185,7 @@ class Transformer(Model):
         self.architecture: Architecture = architecture
         self.reads_tokens = architecture.rule.reads_tokens
         self.starts_at_layers = not self.reads_tokens
-        d_model = architecture.d_model
+        d_model, self.learned_positions = architecture.d_model, learned_positions
         self.W_E = nn.Parameter(torch.empty(d_input or d_vocab or 0, d_model))
         self.b_E = nn.Parameter(torch.zeros(d_model)) if d_input else None
         code = architecture.code(carried=not learned_positions)
@@ -241,7 +241,7 @@ class Transformer(Model):
             d_output=self.W_U.shape[1],
             d_input=len(self.W_E) if self.b_E is not None else None,
             d_vocab=len(self.W_E) if self.b_E is None else None,
-            learned_positions=self.W_pos is not None,
+            learned_positions=self.learned_positions,
         )
         weights = self.state_dict()
         new.load_state_dict(

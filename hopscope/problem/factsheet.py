@@ -12,6 +12,7 @@ own. So each single premise occurs in several facts, and a model that ignores on
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +53,10 @@ class FactSheet:
 
     def __post_init__(self) -> None:
         parse_order(self.order, len(self.steps))
-        n_facts = sum(len(self.values[step.conclusion]) for step in self.steps)
+        sizes = {self.query: self.n_chains}  # counted before any value is made: there may be millions
+        for step in self.steps:
+            sizes[step.conclusion] = math.prod(sizes[p] for p in step.premises)
+        n_facts = sum(sizes[step.conclusion] for step in self.steps)
         if n_facts * 2 > LONGEST:
             raise BadInput(
                 f"{self.n_chains} chains of this shape need {n_facts} facts, more than fit into {LONGEST} positions; "

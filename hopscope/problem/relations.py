@@ -66,7 +66,7 @@ class Relations(Roles):
 
     def pairs(self, query: str, key: str, relation: Relation) -> Match:
         """True where the first position is the place `query` and the second stands in relation `key` to it."""
-        asking = self.held()[:, self.index(query), :, None]
+        asking, _ = self.held()[:, self.index(query), :, None], self.index(key)
         if query not in self.names or relation == "other" or key not in self.matches:
             return torch.zeros_like(asking & asking.mT)
         return asking & self.matches[key]

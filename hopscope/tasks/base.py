@@ -336,11 +336,12 @@ class TokenTask(Task):
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below half of the loss of the best partial guess (our choice).
+        """A hop counts as learnt halfway from the floor to the loss of the best partial guess (our choice).
 
         Models stay long at such a guess, and its loss may lie below half of chance.
         """
-        return 0.5 * min(loss for loss in self.baselines.values() if loss > self.solved_below)
+        guesses = [loss for loss in self.baselines.values() if loss > max(self.solved_below, self.floor)]
+        return self.floor + 0.5 * (min(guesses) - self.floor)
 
     @property
     def n_logits(self) -> int:

@@ -24,7 +24,7 @@ class Thresholds(ABC):
 
     @property
     def chance(self) -> float:
-        """The loss of the best constant answer; thresholds of learning are fractions of it."""
+        """The worst of the baselines, a guess without any information; thresholds of learning are fractions of it."""
         return next(iter(self.baselines.values()))
 
     @property

@@ -344,4 +344,4 @@ class ItemLabels(TokenTask):
     @property
     def learnt_below(self) -> float:
         """0.4 of the loss of picking any label of the context (Singh et al., section 5: 0.4 ln 2)."""
-        return 0.4 * self.baselines["any label of the context"]
+        return 0.4 * self.baselines["any label of the context"] or super().learnt_below

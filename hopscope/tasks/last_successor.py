@@ -46,20 +46,19 @@ class LastSuccessor(TokenTask):
     @cached_property
     def baselines(self) -> dict[str, float]:  # type: ignore[override]
         """Losses in nats: all tokens equally likely; the tokens seen so far (an estimate); a solved task."""
-        batch = self.sample(FLOOR_SAMPLE, generator(0, "floor"))
-        asked = batch.targets[..., 0] != NOT_ASKED
-        return {
-            "any token": math.log(self.d_vocab),
-            "any token seen": float(seen_so_far(batch.inputs)[asked].double().log().mean()),
-            "solved": 0.0,
-        }
+        seen = {"any token seen": float(self.seen.log().mean())} if len(self.seen) else {}
+        return {"any token": math.log(self.d_vocab), **seen, "solved": 0.0}
 
     @property
     def guessed(self) -> float:
-        """Accuracy (0–1) of naming one of the tokens seen so far at random; an estimate."""
+        """Accuracy (0–1) of naming one of the tokens seen so far at random; an estimate, NaN if nothing is asked."""
+        return float((1 / self.seen).mean())
+
+    @cached_property
+    def seen(self) -> Float[Tensor, "answer"]:
+        """The number of different tokens so far at every asked position of a fixed sample."""
         batch = self.sample(FLOOR_SAMPLE, generator(0, "floor"))
-        asked = batch.targets[..., 0] != NOT_ASKED
-        return float((1 / seen_so_far(batch.inputs)[asked].double()).mean())
+        return seen_so_far(batch.inputs)[batch.targets[..., 0] != NOT_ASKED].double()
 
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         """`tokens`, one more than there are positions: the last is only asked for."""

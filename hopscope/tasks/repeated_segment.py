@@ -217,7 +217,9 @@ class RepeatedSegment(OneAnswerTask):
         places = numpy.arange(self.length)
         inside = (places >= second[:, None]) & (places < (second + lengths)[:, None])
         source = tokens[(places - (second - first)[:, None]).clip(0)]  # the token that a copy would have here
-        evidence = numpy.where(inside, (source == tokens) / p[tokens], 1.0).cumprod(1) * self.prior[:, None]
+        with numpy.errstate(divide="ignore"):  # log 0 = −∞: no copy
+            logs = numpy.where(inside, numpy.log((source == tokens) / p[tokens]), 0.0).cumsum(1)
+        evidence = numpy.exp(logs - logs.max(0)) * self.prior[:, None]
         asked = inside & (places >= (second + self.skipped)[:, None])
         hops = [
             mixture(evidence[:, :-1] * here, source[:, 1:], inside[:, 1:], p).tolist()

@@ -112,7 +112,7 @@ class TwoHop(TokenTask):
         few, most = self.fewest, self.n_chains
         counted = few <= len(chains) <= most
         if not counted or len(set(shown)) + len(chains) < len(shown) or len(set(linked)) < len(linked):
-            allowed = f"{most}" if few == 1 else f"{few} to {most}"
+            allowed = f"{few} to {most}" if few < most else f"{most}"
             raise BadInput(f"there may be {allowed} chains of two pairs, and all other tokens must differ")
         kind = [linked.index(place) if place in linked else DISTRACTOR for place in range(len(pairs))]
         used = [token for first, second in sorted(chains) for token in (*pairs[first], pairs[second][1])]

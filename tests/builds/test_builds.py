@@ -193,6 +193,7 @@ def test_schedules_that_cannot_work_are_refused(schedule, words):
         (Retrieval(order="shuffled"), Build(), "one order"),
         (Retrieval(position_code="pair"), Build(), "--position-code token"),
         (Retrieval(n_hops=9, position_base=100.0), Build(), "--position-base 10000"),
+        (Retrieval(n_hops=2, d_symbol=2), Build(), "--d-symbol 4"),
         (Retrieval(n_hops=3), Build(layers=2), "needs 3 layers"),
         (Retrieval(n_hops=3), Build(twins=1), "can have a twin"),
     ],

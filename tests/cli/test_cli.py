@@ -183,6 +183,13 @@ def test_sample_as_a_table(ask):
     assert "value[3]" in out
 
 
+def test_sample_names_symbols_whatever_their_positions_add(ask):
+    _, out, _ = ask("sample", "retrieval", "--position-code", "token_and_before")
+    assert all(name in out.split("query")[0] for name in (" a0 ", " a1 ", " b2 "))
+    _, wide, _ = ask("sample", "item_labels")
+    assert "l0" in wide and "…" in wide
+
+
 def test_training_again_finds_the_run(ask, tiny_run):
     stamp = (tiny_run / "DONE").stat().st_mtime_ns
     code, out, _ = ask("train", "retrieval", *TINY, "--out", tiny_run)

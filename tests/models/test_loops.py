@@ -10,6 +10,7 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.runs.importing import to_transformer_lens
+from hopscope.tasks.induction import Induction
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import train
 from hopscope.training.stack import train_many
@@ -29,6 +30,14 @@ def test_it_computes_what_layers_with_copies_of_its_weights_compute():
     mine, theirs = model(inputs, cache=True), copied(inputs, cache=True)
     assert torch.equal(mine[0], theirs[0]) and mine[1].keys() == theirs[1].keys()
     assert all(torch.equal(mine[1][name], theirs[1][name]) for name in mine[1])
+
+
+@pytest.mark.parametrize("positions", ["none", "learned", "rotary"])
+def test_it_is_unrolled_with_every_position_code(positions):
+    task = Induction(length=6, d_vocab=8)
+    looped = drawn(Architecture(n_layers=2, loops=2, d_model=8, positions=positions), task)
+    inputs = task.sample(4).inputs
+    assert torch.allclose(looped.unrolled()(inputs), looped(inputs), atol=1e-6)
 
 
 def test_a_shared_weight_gets_the_sum_of_its_copies_gradients():

@@ -212,6 +212,11 @@ def test_shapes_that_are_none_are_refused(shape):
         parse_shape(shape)
 
 
+def test_a_shape_of_millions_of_facts_is_refused_before_they_are_made():
+    with pytest.raises(BadInput, match="4294968320 facts"):
+        ConditionalRetrieval(n_chains=256, shape="a>w a>x a>y a>z wxyz>v")
+
+
 @pytest.mark.parametrize("order", ["", "3,1", "1,2,3,4", "1,1,2", "2;1;3", "backwards", "1,2,x"])
 def test_orders_that_are_none_are_refused(order):
     with pytest.raises(BadInput, match="order must be"):

@@ -7,7 +7,11 @@ import math
 import pytest
 
 from hopscope.cli.commands.show import verdict
+from hopscope.tasks.base import NOT_ASKED
 from hopscope.tasks.induction import Induction
+from hopscope.tasks.item_labels import ItemLabels
+from hopscope.tasks.last_successor import LastSuccessor
+from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope.tasks.two_hop import TwoHop
 
 
@@ -22,3 +26,27 @@ def test_what_guesses_any_end_of_a_chain_has_learnt_nothing():
 
 def test_induction_is_learnt_below_half_of_any_token_of_the_sequence():
     assert Induction(length=32, d_vocab=64).learnt_below == pytest.approx(0.5 * math.log(31))
+
+
+def test_a_task_with_a_floor_is_learnt_halfway_from_it():
+    """What nobody can know is no guess that is left, and a loss below the floor is asked of nobody."""
+    task = RepeatedSegment(asked="all")
+    guess = min(loss for loss in task.baselines.values() if loss > task.floor)
+    assert task.learnt_below == pytest.approx((task.floor + guess) / 2)
+
+
+@pytest.mark.parametrize("settings", [{"n_pairs": 1}, {"n_pairs": 4, "burst": 4}])
+def test_a_context_of_one_label_leaves_a_loss_to_learn(settings):
+    assert ItemLabels(**settings).learnt_below > 0
+
+
+def test_a_task_that_asks_nothing_has_no_baseline_of_what_it_asks():
+    assert all(map(math.isfinite, LastSuccessor(length=3, d_vocab=65536).baselines.values()))
+
+
+def test_long_copies_of_rare_tokens_are_certain():
+    """The likelihood ratio of 64 tokens of 65,536 is beyond the largest double."""
+    task = RepeatedSegment(length=142, d_vocab=65536, shortest=64, longest=66, frequencies="uniform")
+    batch = task.sample(1)
+    last = batch.targets[0, :, 0].ne(NOT_ASKED).nonzero()[-1, 0]
+    assert task.brute_force(batch.inputs[0].tolist())[last][0][int(batch.targets[0, last, 0])] > 0.99

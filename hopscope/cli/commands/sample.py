@@ -43,12 +43,13 @@ def show(batch: Batch) -> None:
     from hopscope.core.terminal import tinted
 
     task, problem, out = batch.task, batch.problem(0), console()
-    names = {symbol_key(value): name for name, value in task.values(batch.draw, 0).items()}
+    values = task.values(batch.draw, 0)
+    names, size = {symbol_key(value): name for name, value in values.items()}, max(v.numel() for v in values.values())
     table = Table(title=f"{task.name()}: one sequence of {task.n_positions} positions", title_justify="left", box=None)
     for column in ("position", "symbol", "chain and role", "input"):
         table.add_column(column, justify="right" if column == "position" else "left", no_wrap=True)
     for position, (role, features) in enumerate(zip(batch.roles.labels(0), batch.inputs[0], strict=True)):
-        symbol = features[: len(features) // 2] if features.ndim else features
+        symbol = features[:size] if features.ndim else features
         table.add_row(str(position), names.get(symbol_key(symbol), ""), role, numbers(features))
     out.print(table)
     out.print()
@@ -71,14 +72,19 @@ def known(best: BestAnswer) -> str:
     return f"{best:.2f}" if isinstance(best, float) else str(best)
 
 
+WIDEST = 12  # features that are shown of a position
+
+
 def symbol_key(value: Tensor) -> tuple[float, ...]:
     """A symbol's features as a key of a dictionary."""
     return tuple(value.flatten().tolist())
 
 
 def numbers(features: Tensor) -> str:
-    """The features of one position, or its token number."""
-    return " ".join(f"{x:6.2f}" for x in features.tolist()) if features.ndim else str(int(features))
+    """The first features of one position, or its token number."""
+    if not features.ndim:
+        return str(int(features))
+    return " ".join(f"{x:6.2f}" for x in features[:WIDEST].tolist()) + (" …" if len(features) > WIDEST else "")
 
 
 class Sample(PerVariant):
