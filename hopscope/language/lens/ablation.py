@@ -1,8 +1,6 @@
-"""Ablation of heads: their output set to zero or to its mean, or their attention pattern to its mean, by position.
+"""Ablation of heads: their output set to zero or to its mean by position.
 
-A head with its mean pattern still moves information, but where it attends no longer depends on the prompt's content.
-So previous-token heads still work, and heads that look something up do not. Mean ablation of the output (Wang et al.,
-2023) removes everything that differs between prompts.
+Mean ablation (Wang et al., 2023) removes everything in which a head's output differs between prompts.
 """
 
 from __future__ import annotations
@@ -48,26 +46,6 @@ class Ablate(OfHeads):
         gone, z = self.by_layer[layer], z.clone()
         z[:, :, gone] = 0 if self.means is None else self.means[layer][:, gone]
         return z
-
-
-class Steady(OfHeads):
-    """Replaces the pattern of some heads by their mean pattern, independent of the prompt's content.
-
-    Args:
-        heads: which.
-        patterns: mean patterns; shape (layer, head, query, key).
-    """
-
-    def __init__(self, heads: Collection[Head], patterns: Tensor):
-        super().__init__(heads)
-        self.patterns = patterns
-
-    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
-        if layer not in self.by_layer:
-            return pattern
-        steady, pattern = self.by_layer[layer], pattern.clone()
-        pattern[:, steady] = self.patterns[layer][steady]
-        return pattern
 
 
 def by_layer(heads: Collection[Head]) -> dict[int, list[int]]:

@@ -12,11 +12,34 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hopscope.language.lens.ablation import Head, Steady
+from hopscope.language.lens.ablation import Head, OfHeads
 from hopscope.language.lens.attention import Lens
 from hopscope_studies.stacked_heads.language.role_paths import Base
 
 DRAWS = 1000  # bootstrap resamples of the prompts
+
+
+class Steady(OfHeads):
+    """Replaces the pattern of some heads by their mean pattern, independent of the prompt's content.
+
+    Such a head still moves information, but where it attends no longer depends on the prompt. So previous-token heads
+    still work, and heads that look something up do not.
+
+    Args:
+        heads: which.
+        patterns: mean patterns; shape (layer, head, query, key).
+    """
+
+    def __init__(self, heads: Collection[Head], patterns: Tensor):
+        super().__init__(heads)
+        self.patterns = patterns
+
+    def pattern(self, layer: int, pattern: Tensor) -> Tensor:
+        if layer not in self.by_layer:
+            return pattern
+        steady, pattern = self.by_layer[layer], pattern.clone()
+        pattern[:, steady] = self.patterns[layer][steady]
+        return pattern
 
 
 @dataclass(frozen=True)

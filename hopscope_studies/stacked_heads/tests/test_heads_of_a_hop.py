@@ -15,12 +15,11 @@ pytest.importorskip("transformers", reason="transformers is not installed; run m
 from hopscope.cli import main
 from hopscope.drawing.heads import head_maps
 from hopscope.language.checkpoints import Opened
-from hopscope.language.lens.ablation import Steady
 from hopscope.language.lens.attention import Edit, Lens, Seen
 from hopscope.language.lens.prompts import prompts_of
 from hopscope.problem.paths import RELATIONS, Path
 from hopscope.problem.roles import Roles
-from hopscope_studies.stacked_heads.language.emptied import emptied
+from hopscope_studies.stacked_heads.language.emptied import Steady, emptied
 from hopscope_studies.stacked_heads.language.hop import HeadStudy, Hop, presented
 from hopscope_studies.stacked_heads.language.minimal import search
 from hopscope_studies.stacked_heads.language.pictures import role_maps, stacking_diagram
