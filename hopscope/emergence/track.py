@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.emergence.change_point import ChangePoint, change_point
 from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import event_names, first_of_kind, in_order
@@ -217,8 +217,7 @@ def follow(
         BadInput: the run has no training to follow, or a path is not one of its model's.
         Damaged: a checkpoint was altered.
     """
-    if null not in NULLS:
-        raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
+    check_choice("null", null, NULLS)
     _ = streamed_rows(run) if was_streamed else trained_steps(run)  # raises before any search
     chosen = list(dict.fromkeys(paths)) or circuit_paths(run, watch)
     record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)
