@@ -90,6 +90,9 @@ class Shape(Variant, ABC):
     d_model = 0  # width of the residual stream; 0: none
     mlp = False  # whether layers have an MLP
     causal = True
+    #: Whether its runs can be stacked (`hopscope.training.stack`): models that differ in seeds differ in parameters
+    #: alone, not in buffers, and `vmap` can map every operation.
+    stacks = False
 
     @abstractmethod
     def build(self, task: Task, generator: torch.Generator | None = None) -> Model:

@@ -43,7 +43,7 @@ def train_many(
     """Train all members to the end, from their newest checkpoints, and return the finished runs in the given order.
 
     Args:
-        configs: equal except for learning rate and seeds, without clamps or frozen weights.
+        configs: equal except for learning rate and seeds, and `stackable`.
         folders: each run's folder.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads.
@@ -85,7 +85,8 @@ def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
         if not stackable(config):
             raise BadInput(
                 "a run with frozen weights, clamps, deep supervision, hops by layer, attention's entropy in its loss, "
-                "updates in turn or an optimizer that is not adamw cannot be stacked; train it alone"
+                "updates in turn, an optimizer that is not adamw, a curriculum that draws difficulties, or a model "
+                "that does not say that it stacks cannot be stacked; train it alone"
             )
         for part, values in other.items():
             for name, value in values.items():
@@ -103,11 +104,13 @@ def check_stack(configs: Sequence[Config]) -> None:
 
 
 def stackable(config: Config) -> bool:
-    """Whether a run can be a member of any stack."""
+    """Whether a run can be a member of any stack: its model says that it stacks, and nothing else sets it apart."""
     training = config.training
     within = training.deep_supervision or training.hop_every or training.attention_entropy
-    alone = training.clamps or training.frozen or within or config.model.takes_turns
-    return training.optimizer == "adamw" and not alone
+    taught = config.task.taught_by
+    uneven = taught is not None and taught.changes_difficulty and taught.draws_difficulty  # lengths differ by seed
+    alone = training.clamps or training.frozen or within or uneven or config.model.takes_turns
+    return training.optimizer == "adamw" and config.model.stacks and not alone
 
 
 def shape(config: Config) -> dict[str, Any]:

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
-from hopscope.training.stack import Stack, train_many
+from hopscope.training.stack import Stack, stackable, train_many
 from hopscope.training.trainer import Trainer
 from tests.brief_reports import brief_reports  # noqa: F401
 
@@ -23,6 +24,10 @@ SMALL = Config(
     Architecture(n_layers=2, d_model=32, n_heads=2),
     Training(steps=50, batch=16, log_every=10, val_size=32, checkpoints="20", warmup=5, schedule="linear"),
 )
+
+
+#: Models that state `stacks`.
+STACKING = ("transformer", "multi_token", "attention_classifier", "linear_recall", "linear_self_attention")
 
 
 def members(config=SMALL, rates=(1e-3, 3e-3, 1e-3)):
@@ -68,6 +73,48 @@ def test_one_step_is_the_step_of_each(attention):
             torch.testing.assert_close(other, parameter, rtol=1e-4, atol=1e-6)
         for p, q in zip(a.model.parameters(), b.model.parameters(), strict=True):
             assert a.optimizer.state[p]["step"] == b.optimizer.state[q]["step"] == 3
+
+
+CURRICULA = [name for name in catalogue.names("curricula") if name != "base"]
+MODELS = [name for name in catalogue.names("models") if name != "base"]
+TASKS = ("symbolic_retrieval", "linear_regression", "retrieval")
+
+
+def of_model(name):
+    """A small run of the model, on the first task that it can read."""
+    for task in TASKS:
+        try:
+            config = Config(catalogue.find("tasks", task)(), catalogue.find("models", name)(), SMALL.training)
+            config.model.build(config.task)
+        except BadInput:
+            continue
+        return config
+    raise AssertionError(f"no task for {name}")
+
+
+def of_curriculum(name):
+    return replace(SMALL, task=Retrieval(n_hops=3, curriculum=name))
+
+
+@pytest.mark.parametrize(
+    ("config", "stacks"),
+    [
+        *[pytest.param(of_curriculum(name), name not in ("mixture", "cumulative"), id=name) for name in CURRICULA],
+        *[pytest.param(of_model(name), name in STACKING, id=name) for name in MODELS],
+    ],
+)
+def test_every_curriculum_and_model_trains_as_alone_or_not_in_a_stack(tmp_path, config, stacks):
+    """Seeds may draw other difficulties, and models may have random buffers, or parts that `vmap` cannot map."""
+    config = replace(config, training=config.training.but(steps=4, warmup=0, batch=4, log_every=1, val_size=8))
+    assert stackable(config) is stacks
+    if not stacks:
+        with pytest.raises(BadInput, match="cannot be stacked"):
+            train_many(members(config), folders(tmp_path))
+        return
+    for one, run in zip(members(config), train_many(members(config), folders(tmp_path)), strict=True):
+        alone = train(one, tmp_path / f"alone-{one.training.seed}")
+        for mine, theirs in zip(run.rows, alone.rows, strict=True):
+            assert mine["val_loss"] == pytest.approx(theirs["val_loss"], rel=1e-4)
 
 
 @pytest.mark.slow
