@@ -17,7 +17,7 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
-from hopscope.execution.crew import Processes, run_worker, was_killed
+from hopscope.execution.crew import DEATHS, TIME_UP, Crew, Processes, run_worker, was_killed
 from hopscope.execution.sweep import by_shape, finished, stacked, sweep, train_stacks
 from hopscope.experiments.base import declared
 from hopscope.experiments.runner import reproduce, run_folder
@@ -175,8 +175,38 @@ def test_as_jobs_of_submitit_a_killed_worker_changes_nothing(tmp_path, undisturb
 def test_a_worker_whose_time_is_up_is_told_to_stop():
     """It counts as one that a scheduler stopped, so that another goes on; one that is done does not."""
     asleep = [sys.executable, "-c", "import time; time.sleep(60)", "0"]
-    assert was_killed(run_worker(asleep, 0.5))
+    code = run_worker(asleep, 0.5)
+    assert code == TIME_UP and was_killed(code)
     assert run_worker([sys.executable, "-c", "import os, sys; sys.exit(int(sys.argv[1]) != os.getppid())", "0"]) == 0
+
+
+class Told(Crew):
+    """A crew without processes: every worker is an exit code."""
+
+    ends: int | None = None
+
+    def hire(self):
+        return self.ends
+
+    def code(self, worker):
+        return worker
+
+    def dismiss(self): ...
+
+
+def test_jobs_whose_time_is_up_are_replaced_for_as_long_as_runs_take():
+    """The length of a job says nothing about its runs, unlike a worker that something killed."""
+    crew = Told(["worker", "0"], 32)
+    for _ in range(25):
+        crew.workers = [TIME_UP] * 32
+        assert crew.busy()
+        crew.replace_the_dead(0)
+        assert crew.workers == [None] * 32
+    assert crew.deaths == 0
+    with pytest.raises(RuntimeError, match=f"{DEATHS} workers were killed"):
+        for _ in range(DEATHS + 1):
+            crew.workers[0] = 130
+            crew.replace_the_dead(0)
 
 
 @pytest.mark.parametrize(
