@@ -44,17 +44,18 @@ Reason = Literal["interrupted", "terminated", "stopped"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, after a checkpoint; the same command continues it.
+    """Training was stopped from outside, after a checkpoint or its end; the same command continues it.
 
     Attributes:
-        run: the run, stopped at `step`.
+        run: the run, stopped at `step`; it is done if that was its last.
         reason: what stopped it.
         members: how many runs were trained together; `run` is the first of them.
     """
 
     def __init__(self, run: Run, step: int, reason: Reason, members: int = 1):
         among = f", {members} members," if members > 1 else ""
-        super().__init__(f"{reason}{among} at step {step}; the same command goes on from there ({run.path})")
+        then = "training is finished" if run.done else "the same command goes on from there"
+        super().__init__(f"{reason}{among} at step {step}; {then} ({run.path})")
         self.run, self.step, self.reason, self.members = run, step, reason, members
 
     @property
@@ -99,7 +100,7 @@ def train(
         BadInput: the folder holds another run, another process writes to it, or the loss is not finite.
         Damaged: no checkpoint in the folder is intact.
         CannotSave: the disk is full or cannot be written to; the previous checkpoint is intact.
-        Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving.
+        Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving; by a signal also if the run is then finished.
     """
     where = environment.choose_device(device)
     environment.check_threads(threads)
@@ -118,6 +119,8 @@ def train(
         finally:
             for watcher in watchers:
                 watcher.end()
+        if reason := caught():  # it came in the last step or later, and is meant for whatever would follow
+            raise Interrupted(run, session.step, reason)
     return Run(folder)
 
 

@@ -73,6 +73,8 @@ def train_many(
             about: dict[str, Any] = {"experiment": experiment, "stacked": len(abreast), "compiled": compiled}
             sessions = [Session(run, config, where, "off", (), **about) for run, config in abreast]
             train_together(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
+        if reason := caught():  # in the last step or later
+            raise Interrupted(runs[0], runs[0].step, reason, len(runs))
     return [Run(folder) for folder in folders]
 
 

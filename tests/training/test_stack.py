@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 
 import pytest
@@ -139,6 +141,19 @@ def test_interrupted_anywhere_it_ends_with_the_same_bits(tmp_path):
         assert a.rows == b.rows and b.bit_exact
         for name, tensor in a.model.state_dict().items():
             assert torch.equal(tensor, b.model.state_dict()[name])
+
+
+def test_a_signal_in_the_last_step_ends_what_is_to_follow(tmp_path):
+    count = iter(range(1, 1000))
+
+    def kill_in_the_last_step():
+        if next(count) == SMALL.training.steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    with pytest.raises(Interrupted, match="terminated, 3 members, at step 50; training is finished") as stopped:
+        train_many(members(), folders(tmp_path), should_stop=kill_in_the_last_step)
+    assert not stopped.value.asked and all(Run(folder).done for folder in folders(tmp_path))
 
 
 def test_a_member_that_a_kill_left_ahead_is_put_back(tmp_path):
