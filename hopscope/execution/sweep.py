@@ -20,7 +20,7 @@ from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
 from hopscope.execution.crew import Crew, Processes
-from hopscope.experiments.base import CELL_BY_CELL, SCALES
+from hopscope.experiments.base import CELL_BY_CELL
 from hopscope.experiments.results import make_ready, outstanding, publish_cell
 from hopscope.experiments.runner import Outcome, carry_out, reproduce, run_folder
 from hopscope.experiments.work import Finished, Stopped, Work
@@ -84,7 +84,7 @@ def sweep(
 
     Args:
         name: the experiment.
-        scale: one of `SCALES`.
+        scale: one that the experiment has runs at.
         runs: the folder of run folders.
         results: the folder of results folders.
         workers: the number of processes.
@@ -97,10 +97,8 @@ def sweep(
         BadInput: the experiment or scale is unknown, or a run cannot be trained.
         RuntimeError: workers die without finishing any run.
     """
-    if scale not in SCALES or workers < 1:
-        raise BadInput(
-            f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
-        )
+    if workers < 1:
+        raise BadInput(f"a sweep needs at least one worker; got {workers}")
     deadline = math.inf if budget is None else time.monotonic() + budget
     folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # computed once
     make_ready(results, name)

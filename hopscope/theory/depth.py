@@ -98,7 +98,7 @@ def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order:
         BadInput: an argument is out of range.
     """
     chain = chain_of(hops, mask, order)
-    check_heads(heads)
+    check_choice("heads", heads, HEADS)
     at_most = hops.bit_length() + 1  # ⌈log2(2 hops + 1)⌉, by pointer doubling
     if heads == "one" and mask == "none":
         proof = by_width(chain, at_most - 1)
@@ -121,11 +121,6 @@ def chain_of(hops: int, mask: str, order: str) -> Chain:
         raise BadInput(f"hops must be from 1 to {MOST_HOPS}; got {hops}")
     check_choice("mask", mask, MASKS)
     return Chain(hops, parse_order(order, hops) or tuple(range(1, hops + 1)), mask == "causal")
-
-
-def check_heads(heads: str) -> None:
-    """Raise BadInput unless it is one of `HEADS`."""
-    check_choice("heads", heads, HEADS)
 
 
 def paper_bound(hops: int) -> int:
