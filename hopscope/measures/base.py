@@ -7,6 +7,7 @@ of a task and a model, if anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -115,11 +116,15 @@ def unmet(name: str, task: Task, shape: Shape) -> str | None:
 
 
 def numbers_of(name: str, seen: Observation) -> dict[str, float]:
-    """A measure's numbers on an observation. Raises BadInput if it returns anything but numbers by name."""
-    numbers = catalogue.find("measures", name)(seen)
-    if not isinstance(numbers, dict) or not all(isinstance(value, int | float) for value in numbers.values()):
-        raise BadInput(f"the measure {name} must return numbers by name, such as {{'score': 0.5}}; got {numbers!r:.60}")
-    return numbers
+    """A measure's numbers on an observation, without those that it does not determine (NaN).
+
+    Raises BadInput if it returns anything but finite numbers by name.
+    """
+    found = catalogue.find("measures", name)(seen)
+    known = {n: v for n, v in found.items() if v == v} if isinstance(found, dict) else None  # NaN is not itself
+    if known is None or not all(isinstance(value, int | float) and math.isfinite(value) for value in known.values()):
+        raise BadInput(f"measure {name} must return finite numbers by name, as {{'score': 0.5}}; got {found!r:.60}")
+    return known
 
 
 def check_needs(names: list[str], task: Task, shape: Shape) -> None:

@@ -97,7 +97,8 @@ def train(
         experiment: the experiment that the run belongs to; if it comes from outside, its sha256 is recorded.
 
     Raises:
-        BadInput: the folder holds another run, another process writes to it, or the loss is not finite.
+        BadInput: the folder holds another run, another process writes to it, the loss is not finite, or no answer
+            counts for `stop_accuracy`.
         Damaged: no checkpoint in the folder is intact.
         CannotSave: the disk is full or cannot be written to; the previous checkpoint is intact.
         Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving; by a signal also if the run is then finished.
@@ -233,6 +234,8 @@ class Session:
         }
         if self.config.training.stop_accuracy is not None:
             row["accuracy"] = float(task.correct(outputs, batch).float().mean())
+            if math.isnan(row["accuracy"]):
+                raise BadInput("no answer of the validation set counts for --stop-accuracy; choose a larger --val-size")
         self.run.log(row)
         self.last_row, self.losses[self.step] = row, val_loss
         for watcher in self.watchers:

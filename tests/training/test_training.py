@@ -12,8 +12,10 @@ import torch
 from rich.console import Console
 
 from hopscope import Architecture, Config, Training, train
+from hopscope.cli import main
 from hopscope.configuration.config import parse_schedule
 from hopscope.configuration.presets import RECIPES
+from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.runs.evaluation import evaluate
@@ -199,6 +201,20 @@ def test_two_layers_learn_a_hop_and_one_layer_does_not(tmp_path):
     assert two.report["step"] < 600
     assert two.report["accuracy"][0] > 0.95
     assert one.report["loss"] > task.learnt_below
+
+
+def test_an_accuracy_of_no_answers_is_refused_in_a_sentence(tmp_path, capsys):
+    """In four tokens a sequence may have no answer; one of them is then the whole validation set."""
+    given = ["hop_k", "--length", "4", "--val-size", "1", "--stop-accuracy", "0.9", "--seed-eval", "1", "--steps", "2"]
+    assert main(["train", *given, "--d-model", "8", "--out", str(tmp_path / "run")]) == 2
+    assert "choose a larger --val-size" in capsys.readouterr().err
+
+
+def test_measures_that_a_validation_set_does_not_determine_are_left_out(tmp_path):
+    task = catalogue.find("tasks", "hop_k")(length=4)
+    recipe = Training(steps=1, batch=2, val_size=256, measures="join_attention")
+    run = train(Config(task, Architecture(n_layers=1, n_heads=1, d_model=8), recipe), tmp_path / "run")
+    assert [row["measures"] for row in run.rows] == [{"join_attention": {}}] * 2
 
 
 def test_without_a_compiler_it_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
