@@ -121,10 +121,9 @@ def numbers_of(name: str, seen: Observation) -> dict[str, float]:
     Raises BadInput if it returns anything but finite numbers by name.
     """
     found = catalogue.find("measures", name)(seen)
-    known = {n: v for n, v in found.items() if v == v} if isinstance(found, dict) else None  # NaN is not itself
-    if known is None or not all(isinstance(value, int | float) and math.isfinite(value) for value in known.values()):
+    if not isinstance(found, dict) or not all(isinstance(v, int | float) and not math.isinf(v) for v in found.values()):
         raise BadInput(f"measure {name} must return finite numbers by name, as {{'score': 0.5}}; got {found!r:.60}")
-    return known
+    return {each: value for each, value in found.items() if not math.isnan(value)}
 
 
 def check_needs(names: list[str], task: Task, shape: Shape) -> None:

@@ -181,7 +181,7 @@ def test_guessing_a_random_symbol_is_right_once_in_twelve():
         assert share == pytest.approx(1 / 12, abs=4 * math.sqrt(1 / 12 / (4096 * 4)))
 
 
-@pytest.mark.parametrize("returned", [0.5, {"score": "much"}, None])
+@pytest.mark.parametrize("returned", [0.5, {"score": "much"}, {"score": torch.zeros(2)}, None])
 def test_what_a_measure_returns_is_numbers_by_name_or_refused_in_a_sentence(returned, monkeypatch):
     """A stranger's measure that returned a float was written into metrics.jsonl as it was."""
     seen = seen_with(previous)
