@@ -23,7 +23,7 @@ from torch import Tensor
 from hopscope.configuration.config import Config
 from hopscope.core import environment
 from hopscope.core.seeds import generator
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.interventions.clamps import held
 from hopscope.measures.base import Observation, numbers_of
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
@@ -31,6 +31,7 @@ from hopscope.runs.run import Run
 from hopscope.training.convergence import is_flat
 from hopscope.training.trainer import Trainer, optimizer_tensors, restore_optimizer
 
+COMPILE = ("auto", "on", "off")
 AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps (section 7.1)
 
 #: Floating-point operations of a run above which compiling pays: it costs some 10 s, and saves a share of each step.
@@ -105,6 +106,7 @@ def train(
     """
     where = environment.choose_device(device)
     environment.check_threads(threads)
+    check_choice("compile", compile, COMPILE)
     run = Run.create(folder, config)
     if run.done:
         run.compare_plugins()

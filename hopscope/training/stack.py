@@ -19,11 +19,11 @@ from torch.func import functional_call, vmap
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core import environment
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.storage import Damaged
 from hopscope.runs.demand import demand
 from hopscope.runs.run import Run
-from hopscope.training.loop import Interrupted, Reason, Session, graceful_signals
+from hopscope.training.loop import COMPILE, Interrupted, Reason, Session, graceful_signals
 from hopscope.training.trainer import Trainer, learning_rate
 
 #: Settings in which members of a stack may differ.
@@ -58,6 +58,7 @@ def train_many(
     check(configs, folders)
     where = environment.choose_device(device)
     environment.check_threads(threads)
+    check_choice("compile", compile, COMPILE)
     check_stack(configs)
     if threads is not None:
         torch.set_num_threads(threads)

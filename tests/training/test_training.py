@@ -23,7 +23,7 @@ from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
-from hopscope.training.stack import stackable
+from hopscope.training.stack import stackable, train_many
 from hopscope.training.trainer import Data, Trainer, entropy, learning_rate
 from tests.brief_reports import brief_reports  # noqa: F401
 
@@ -215,6 +215,14 @@ def test_measures_that_a_validation_set_does_not_determine_are_left_out(tmp_path
     recipe = Training(steps=1, batch=2, val_size=256, measures="join_attention")
     run = train(Config(task, Architecture(n_layers=1, n_heads=1, d_model=8), recipe), tmp_path / "run")
     assert [row["measures"] for row in run.rows] == [{"join_attention": {}}] * 2
+
+
+def test_whether_to_compile_is_one_of_three_words(tmp_path):
+    with pytest.raises(BadInput, match="compile must be one of auto, on, off; got 'of'; did you mean 'off'"):
+        train(config(steps=1), tmp_path / "run", compile="of")
+    with pytest.raises(BadInput, match="compile must be one of auto, on, off; got 'yes'"):
+        train_many([config(steps=1)], [tmp_path / "run"], compile="yes")
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_a_compiler_it_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
