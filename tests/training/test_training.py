@@ -247,6 +247,24 @@ def test_progress_in_a_log_is_ten_lines_with_losses(tmp_path):
     assert "x1" in lines[-1] and "steps/s" in lines[-1]
 
 
+def told(rows, steps, first=0):
+    """The steps of the lines in a log of a run with rows at these steps."""
+    out = io.StringIO()
+    bar = ProgressBar(Console(file=out, width=160))
+    bar.begin(config(steps=steps), first)
+    for step in rows:
+        bar.logged({"step": step, "hop_losses": {"x1": 1.0}})
+    return [int(line.split("step ")[1].split("/")[0]) for line in out.getvalue().splitlines() if "/" in line]
+
+
+def test_progress_in_a_log_is_ten_lines_though_no_row_is_at_a_tenth():
+    """The first row after each tenth of the steps, however rows fall."""
+    assert told([*range(0, 2000, 30), 2000], 2000) == [0, 210, 420, 600, 810, 1020, 1200, 1410, 1620, 1800, 2000]
+    assert told([0, 300, 600, 700], 700) == [0, 300, 600, 700]
+    assert told([*range(1020, 2000, 30), 2000], 2000, first=1000) == [1020, 1200, 1410, 1620, 1800, 2000]
+    assert told([0], 0) == [0]
+
+
 def test_progress_on_a_terminal_is_a_bar(tmp_path):
     text = watch(True, tmp_path)
     assert "20/20" in text and "x1" in text and "━" in text
