@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import NULLS
@@ -316,23 +315,12 @@ def summary(
     when, change = onset(steps, mean, resampled=resampled), change_point(steps, mean, resampled)
     by_hop = dict(zip(learnt, record.hop_effects[index].tolist(), strict=True))
     above = None if record.chance is None else low > record.chance[index]
-    cost = cost_of(steps, record.effects[index], by_hop, weights, least, above)
-    return Followed(path, name, mean, low, high, when, change, cost, learnt[cost.hop] if cost.hop else None)
-
-
-def cost_of(
-    steps: Sequence[int],
-    effects: Array,
-    by_hop: dict[str, float],
-    weights: Array,
-    least: float,
-    above: NDArray[numpy.bool_] | None,
-) -> Cost:
-    """The effect of silencing a path, from its effect on each sequence, (sequence, step), and on each hop."""
-    low, high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
+    effects = record.effects[index]  # sequence step
+    effect_low, effect_high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
     causal = causal_onset(steps, effects, weights, least, above)
     hop = served(by_hop) if causal.onset.status != "never" else None
-    return Cost(effects.mean(0), low, high, causal, by_hop, hop)
+    cost = Cost(effects.mean(0), effect_low, effect_high, causal, by_hop, hop)
+    return Followed(path, name, mean, low, high, when, change, cost, learnt[hop] if hop else None)
 
 
 def served(effects: Mapping[str, float]) -> str:

@@ -24,6 +24,7 @@ from hopscope.core.storage import Damaged
 from hopscope.runs.demand import demand
 from hopscope.runs.run import Run
 from hopscope.training.loop import COMPILE, Interrupted, Reason, Session, graceful_signals
+from hopscope.training.optimizers.base import decaying
 from hopscope.training.trainer import Trainer, learning_rate
 
 #: Settings in which members of a stack may differ.
@@ -213,19 +214,14 @@ class Stack:
         groups, parts, states = [], [], []
         for members in slices:
             training = self.trainers[members.start].config.training
-            decayed: dict[bool, list[Tensor]] = {True: [], False: []}  # a group is updated by one kernel
+            own: list[Tensor] = []
             for name, whole in self.stacked.items():
                 part = whole.detach()[members].requires_grad_()
-                decayed[training.decay_on == "all" or whole.ndim > 2].append(part)  # the first dimension is the stack's
+                own.append(part)
                 parts.append((name, members, part))
-                states.append(
-                    [t.optimizer.state[dict(t.model.named_parameters())[name]] for t in self.trainers[members]]
-                )
-            groups += [
-                {"params": few, "weight_decay": training.weight_decay * decays, "lr": training.lr, "training": training}
-                for decays, few in decayed.items()
-                if few
-            ]
+                states.append([t.optimizer.state[t.model.get_parameter(name)] for t in self.trainers[members]])
+            # The first dimension is the stack's. A group is updated by one kernel.
+            groups += [each | {"lr": training.lr, "training": training} for each in decaying(own, training, 2)]
         optimizer = torch.optim.AdamW(groups, betas=(self.training.beta1, self.training.beta2), fused=True)
         for (_, _, part), state in zip(parts, states, strict=True):
             if state[0]:
