@@ -164,11 +164,14 @@ def train_stacks(
 ) -> int:
     """Train runs in stacks of one shape until all are done or `should_stop`; returns how many are left.
 
-    `experiment` is recorded in the runs' sessions. If `results` is given, the runs of a stack are published there as
+    Runs that another process trains are left to it; the others of their shape are stacked without them. `experiment` is
+    recorded in the runs' sessions. If `results` is given, the runs of a stack are published there as
     the experiment's cells when the stack is done.
     """
     everywhere = [run_folder(runs, config) for config in every]
-    for group in by_shape(every):
+    groups = by_shape(every)
+    while groups:
+        group = groups.pop(0)
         watch(*counted(everywhere))
         folders = [run_folder(runs, config) for config in group]
         try:
@@ -185,8 +188,9 @@ def train_stacks(
             if results is not None and experiment is not None:
                 for cell in cells:
                     publish_cell(experiment, cell, results)
-        except Busy:  # another process trains a member: skip the group
-            continue
+        except Busy:  # another process trains a member: halves of the group are tried, down to this member alone
+            half = len(group) // 2
+            groups[:0] = [group[:half], group[half:]] if half else []
         except (Interrupted, Stopped) as stopped:
             if isinstance(stopped, Interrupted) and not stopped.asked:
                 raise

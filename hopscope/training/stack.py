@@ -82,7 +82,7 @@ def train_many(
 
 def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
     """Raise BadInput unless the members can be stacked."""
-    if len(set(map(str, folders))) != len(configs):
+    if len({Path(folder).resolve() for folder in folders}) != len(configs):
         raise BadInput(f"every member needs a folder of its own; got {len(configs)} members and {len(folders)} folders")
     shapes = [shape(config) for config in configs]
     for config, other in zip(configs, shapes, strict=True):

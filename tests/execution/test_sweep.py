@@ -203,10 +203,9 @@ def test_jobs_whose_time_is_up_are_replaced_for_as_long_as_runs_take():
         crew.replace_the_dead(0)
         assert crew.workers == [None] * 32
     assert crew.deaths == 0
+    crew.workers = [130] * (DEATHS + 1)
     with pytest.raises(RuntimeError, match=f"{DEATHS} workers were killed"):
-        for _ in range(DEATHS + 1):
-            crew.workers[0] = 130
-            crew.replace_the_dead(0)
+        crew.replace_the_dead(0)
 
 
 @pytest.mark.parametrize(
@@ -307,12 +306,18 @@ def test_a_stack_out_of_time_goes_on_later(tmp_path, monkeypatch):
     assert [row["step"] for row in stopped.rows] == [0, 5, 10, 15, 20]
 
 
-def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path):
-    pair = sixteen.runs("quick")[:2]
-    held = Run.create(run_folder(tmp_path, pair[1]), pair[1])
+@pytest.mark.parametrize("busy", [0, 2, 4])
+def test_of_a_stack_a_member_in_other_hands_is_left_for_later(tmp_path, busy):
+    """The others are trained without it: in two stacks of whoever is before and after it."""
+    five = sixteen.runs("quick")[:5]
+    assert len(by_shape(five)) == 1
+    held = Run.create(run_folder(tmp_path, five[busy]), five[busy])
     with held.writing():
-        assert train_stacks(pair, tmp_path, lambda: False) == 2
-    assert train_stacks(pair, tmp_path, lambda: False) == 0
+        assert train_stacks(five, tmp_path, lambda: False) == 1
+    assert not held.done
+    others = [Run(run_folder(tmp_path, config)) for config in five if config is not five[busy]]
+    assert max(run.sessions[0]["environment"].get("stacked", 1) for run in others) >= 2
+    assert train_stacks(five, tmp_path, lambda: False) == 0
 
 
 @pytest.mark.heavy

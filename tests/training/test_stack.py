@@ -227,6 +227,8 @@ def test_what_cannot_be_stacked_is_refused(tmp_path):
         train_many([a, wider], folders(tmp_path, 2))
     with pytest.raises(BadInput, match="folder of its own"):
         train_many([a, b], [tmp_path / "x", tmp_path / "x"])
+    with pytest.raises(BadInput, match="folder of its own"):
+        train_many([a, b], [tmp_path / "x", f"{tmp_path}/./y/../x"])
     clamped = replace(a, training=a.training.but(clamps="L0H0 value[1]->key[1] off@0"))
     with pytest.raises(BadInput, match=r"clamps.* cannot be stacked"):
         train_many([clamped], [tmp_path / "y"])
