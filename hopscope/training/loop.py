@@ -235,8 +235,8 @@ class Session:
             **({"measures": measured} if measured else {}),
         }
         if self.config.training.stop_accuracy is not None:
-            row["accuracy"] = float(task.correct(outputs, batch).float().mean())
-            if math.isnan(row["accuracy"]):
+            row["accuracy"] = accuracy = float(task.correct(outputs, batch).float().mean())
+            if math.isnan(accuracy):
                 raise BadInput("no answer of the validation set counts for --stop-accuracy; choose a larger --val-size")
         self.run.log(row)
         self.last_row, self.losses[self.step] = row, val_loss
