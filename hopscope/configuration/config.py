@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hopscope.configuration.freezing import parse_frozen
+from hopscope.configuration.freezing import parse_frozen, turns
 from hopscope.core import catalogue, outside
 from hopscope.core.settings import BadInput, Settings, setting
 from hopscope.core.storage import fingerprint
@@ -119,6 +119,16 @@ class Training(Settings):
     def is_frozen(self, parameter: str, step: int) -> bool:
         """Whether the parameter of this name is frozen in the update after the first `step` updates."""
         return any(frozen.holds(parameter, step) for frozen in parse_frozen(self.frozen))
+
+    def trained(self, parameters: Collection[str]) -> set[str]:
+        """Which of the parameters are trained at some step. Raises BadInput if a step would train none."""
+        ever: set[str] = set()
+        for step in (turn for turn in turns(parse_frozen(self.frozen)) if turn < max(1, self.steps)):
+            now = {name for name in parameters if not self.is_frozen(name, step)}
+            if not now:
+                raise BadInput(f"nothing is left to train at step {step}: {self.frozen!r} freezes every weight")
+            ever |= now
+        return ever
 
     @property
     def measure_names(self) -> list[str]:

@@ -14,7 +14,7 @@ import dataclasses
 import difflib
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -158,12 +158,18 @@ def check_type(name: str, value: Any, allowed: tuple[type, ...]) -> None:
         raise BadInput(f"{name} must be a finite number; got {value}")
 
 
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raise BadInput, with the choices and a guess, unless the value is one of them; `name` begins the sentence."""
+    if value not in choices:
+        raise BadInput(f"{name} must be one of {', '.join(choices)}; got {value!r}{guess(value, choices)}")
+
+
 def check_range(name: str, value: Any, rules: Mapping[str, Any]) -> None:
     low, high, choices = rules.get("low"), rules.get("high"), rules.get("choices")
     if value is None:
         return
-    if choices is not None and value not in choices:
-        raise BadInput(f"{name} must be one of {', '.join(choices)}; got {value!r}{guess(value, choices)}")
+    if choices is not None:
+        check_choice(name, value, choices)
     if low is not None and value < low:
         raise BadInput(f"{name} must be at least {low}; got {value}")
     if high is not None and value > high:

@@ -14,6 +14,8 @@ class Curriculum:
     asks_every_hop: bool
     #: True if batches differ in difficulty; they are then fresh data, never rows of a finite set.
     changes_difficulty = False
+    #: False if a change comes at the same steps whatever the seed; runs can then be stacked (`training.stack`).
+    draws_difficulty = True
 
     def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
         """Number of hops of the batch at `progress`, from 0 at the first step to 1 after the last.

@@ -14,6 +14,7 @@ class Staged(Curriculum):
 
     asks_every_hop = False
     changes_difficulty = True
+    draws_difficulty = False
 
     def difficulty(self, offered: Sequence[int], progress: float, generator: torch.Generator) -> int:
         return offered[min(len(offered) - 1, int(progress * len(offered)))]

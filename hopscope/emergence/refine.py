@@ -61,7 +61,7 @@ def retrained(run: Run, gaps: Sequence[Gap], every: int, watch: Callable[[str], 
     Raises:
         BadInput: the run was not trained here, or was trained on a GPU or compiled, or retraining gives other bits.
     """
-    steps, about = trained_steps(run), run.sessions[0]["environment"]
+    steps, about = trained_steps(run), run.environments[0]
     if about["compiled"] or not str(about["device"]).startswith("cpu"):
         raise BadInput(f"{run.path} was trained compiled or on a GPU, and only plain CPU runs are retrained bit by bit")
     wanted = {step for after, by in gaps for step in range(after + every, by, every)}

@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
 from pandas import DataFrame
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.emergence.change_point import ChangePoint, change_point
 from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import event_names, first_of_kind, in_order
@@ -217,8 +216,7 @@ def follow(
         BadInput: the run has no training to follow, or a path is not one of its model's.
         Damaged: a checkpoint was altered.
     """
-    if null not in NULLS:
-        raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
+    check_choice("null", null, NULLS)
     _ = streamed_rows(run) if was_streamed else trained_steps(run)  # raises before any search
     chosen = list(dict.fromkeys(paths)) or circuit_paths(run, watch)
     record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)
@@ -317,23 +315,12 @@ def summary(
     when, change = onset(steps, mean, resampled=resampled), change_point(steps, mean, resampled)
     by_hop = dict(zip(learnt, record.hop_effects[index].tolist(), strict=True))
     above = None if record.chance is None else low > record.chance[index]
-    cost = cost_of(steps, record.effects[index], by_hop, weights, least, above)
-    return Followed(path, name, mean, low, high, when, change, cost, learnt[cost.hop] if cost.hop else None)
-
-
-def cost_of(
-    steps: Sequence[int],
-    effects: Array,
-    by_hop: dict[str, float],
-    weights: Array,
-    least: float,
-    above: NDArray[numpy.bool_] | None,
-) -> Cost:
-    """The effect of silencing a path, from its effect on each sequence, (sequence, step), and on each hop."""
-    low, high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
+    effects = record.effects[index]  # sequence step
+    effect_low, effect_high = numpy.quantile(weights @ effects / len(effects), INTERVAL, axis=0)
     causal = causal_onset(steps, effects, weights, least, above)
     hop = served(by_hop) if causal.onset.status != "never" else None
-    return Cost(effects.mean(0), low, high, causal, by_hop, hop)
+    cost = Cost(effects.mean(0), effect_low, effect_high, causal, by_hop, hop)
+    return Followed(path, name, mean, low, high, when, change, cost, learnt[hop] if hop else None)
 
 
 def served(effects: Mapping[str, float]) -> str:

@@ -15,7 +15,9 @@ from typing import Any
 
 DEATHS = 20  # killed workers since a run was last finished, after which the sweep gives up
 PATIENCE = 30.0  # seconds that workers get to save when they are stopped
-TOLD_TO_STOP = (130, 143)  # exit codes after SIGINT and SIGTERM from outside, as by a scheduler: the worker is replaced
+TIME_UP = 124  # what `run_worker` returns for a worker that it stopped because its time was up (as `timeout` does)
+#: Exit codes after which a worker is replaced: SIGINT and SIGTERM from outside, as by a scheduler, and `TIME_UP`.
+TOLD_TO_STOP = (130, 143, TIME_UP)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # one worker per core is faster than one on all cores
 
 
@@ -49,13 +51,16 @@ class Crew(ABC):
         return any(code is None or was_killed(code) for code in map(self.code, self.workers))
 
     def replace_the_dead(self, done: int) -> None:
-        """Replace every worker that was killed. Raises RuntimeError if `DEATHS` die and no run gets finished."""
+        """Replace every worker that was killed. Raises RuntimeError if `DEATHS` die and no run gets finished.
+
+        One whose time was up is replaced, too, but did not die: a run may take longer than any job.
+        """
         if done != self.done:
             self.deaths, self.done = 0, done
         for place, worker in enumerate(self.workers):
             code = self.code(worker)
             if code is not None and was_killed(code):
-                self.deaths += 1
+                self.deaths += code != TIME_UP
                 if self.deaths > DEATHS:
                     raise RuntimeError(
                         f"{DEATHS} workers were killed since a run was last finished; the last by {abs(code)}"
@@ -90,7 +95,7 @@ class Processes(Crew):
 
 
 def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
-    """Run one worker on another machine, for at most so many seconds; returns its exit code.
+    """Run one worker on another machine; returns its exit code, or `TIME_UP` if it was stopped after so many seconds.
 
     The worker stops if its parent, which is this process and not the sweep's, disappears.
     """
@@ -100,7 +105,8 @@ def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
         return worker.wait(seconds)
     except subprocess.TimeoutExpired:
         worker.terminate()
-        return ended(worker, PATIENCE)
+        code = ended(worker, PATIENCE)
+        return TIME_UP if was_killed(code) else code
     except BaseException:  # cancelling a task or job raises an exception here
         worker.terminate()
         ended(worker, PATIENCE)

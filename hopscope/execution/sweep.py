@@ -20,7 +20,7 @@ from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import Busy, fingerprint
 from hopscope.execution.crew import Crew, Processes
-from hopscope.experiments.base import CELL_BY_CELL, SCALES
+from hopscope.experiments.base import CELL_BY_CELL
 from hopscope.experiments.results import make_ready, outstanding, publish_cell
 from hopscope.experiments.runner import Outcome, carry_out, reproduce, run_folder
 from hopscope.experiments.work import Finished, Stopped, Work
@@ -84,7 +84,7 @@ def sweep(
 
     Args:
         name: the experiment.
-        scale: one of `SCALES`.
+        scale: one that the experiment has runs at.
         runs: the folder of run folders.
         results: the folder of results folders.
         workers: the number of processes.
@@ -97,10 +97,8 @@ def sweep(
         BadInput: the experiment or scale is unknown, or a run cannot be trained.
         RuntimeError: workers die without finishing any run.
     """
-    if scale not in SCALES or workers < 1:
-        raise BadInput(
-            f"a sweep needs a scale of {', '.join(SCALES)} and at least one worker; got {scale!r}, {workers}"
-        )
+    if workers < 1:
+        raise BadInput(f"a sweep needs at least one worker; got {workers}")
     deadline = math.inf if budget is None else time.monotonic() + budget
     folders = [run_folder(runs, config) for config in outstanding(name, scale, results)]  # computed once
     make_ready(results, name)
@@ -166,11 +164,14 @@ def train_stacks(
 ) -> int:
     """Train runs in stacks of one shape until all are done or `should_stop`; returns how many are left.
 
-    `experiment` is recorded in the runs' sessions. If `results` is given, the runs of a stack are published there as
+    Runs that another process trains are left to it; the others of their shape are stacked without them. `experiment` is
+    recorded in the runs' sessions. If `results` is given, the runs of a stack are published there as
     the experiment's cells when the stack is done.
     """
     everywhere = [run_folder(runs, config) for config in every]
-    for group in by_shape(every):
+    groups = by_shape(every)
+    while groups:
+        group = groups.pop(0)
         watch(*counted(everywhere))
         folders = [run_folder(runs, config) for config in group]
         try:
@@ -187,8 +188,9 @@ def train_stacks(
             if results is not None and experiment is not None:
                 for cell in cells:
                     publish_cell(experiment, cell, results)
-        except Busy:  # another process trains a member: skip the group
-            continue
+        except Busy:  # another process trains a member: halves of the group are tried, down to this member alone
+            half = len(group) // 2
+            groups[:0] = [group[:half], group[half:]] if half else []
         except (Interrupted, Stopped) as stopped:
             if isinstance(stopped, Interrupted) and not stopped.asked:
                 raise

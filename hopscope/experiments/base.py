@@ -27,7 +27,7 @@ from types import ModuleType
 
 from hopscope.configuration.config import Config
 from hopscope.core import catalogue
-from hopscope.core.settings import BadInput, guess
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.experiments.work import Work
 
 SCALES = ("quick", "cpu", "long", "paper")
@@ -53,8 +53,7 @@ def offered(name: str) -> list[str]:
 
 def declared(name: str, scale: str) -> list[Config | Work]:
     """The runs and work of an experiment. Raises BadInput for an unknown scale or one that it does not offer."""
-    if scale not in SCALES:
-        raise BadInput(f"scale must be one of {', '.join(SCALES)}; got {scale!r}{guess(scale, SCALES)}")
+    check_choice("scale", scale, SCALES)
     if scale not in offered(name):
         raise BadInput(f"{name} has no runs at scale {scale}; it has some at {', '.join(offered(name))}")
     return list(experiment(name).runs(scale))

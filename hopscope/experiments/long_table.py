@@ -50,9 +50,10 @@ def courses_of(
 
 def course(run: Run, of: dict[str, Any], streamed: Callable[[dict[str, Any]], dict[str, float]]) -> Rows:
     """The rows of one run."""
-    steps, losses = [row["step"] for row in run.rows], [row["val_loss"] for row in run.rows]
+    rows = run.rows  # read and checked once
+    steps, losses = [row["step"] for row in rows], [row["val_loss"] for row in rows]
     yield entry(of, "learnt", "all", crossing(steps, losses, run.task.learnt_below), steps[-1])
-    for row in run.rows:
+    for row in rows:
         yield entry(of, "loss", "validation", row["val_loss"], row["step"])
         if "accuracy" in row:
             yield entry(of, "right", "validation", row["accuracy"], row["step"])

@@ -18,7 +18,7 @@ from torch import Tensor
 from hopscope.circuits.evaluator import NULLS, Change, Evaluator, Hard, Pattern, Silenced
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Ground
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.explorer.bundle import INSTANCES, SIZES
 from hopscope.explorer.measuring import accuracy
 from hopscope.explorer.scoring import scoring
@@ -96,8 +96,7 @@ class Ask:
         """The query in the values of a query string. Raises BadInput."""
         single = {name: found[-1] for name, found in values.items()}
         null = single.get("null", "uniform")
-        if null not in NULLS:
-            raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null[:40]!r}")
+        check_choice("null", null[:40], NULLS)
         n, instance = whole(single, "n", SIZES[1]), single.get("instance")
         if n not in SIZES:
             raise BadInput(f"n must be one of {', '.join(map(str, SIZES))}; got {n}")

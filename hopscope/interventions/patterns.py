@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import check_choice
 from hopscope.problem.paths import Path
 from hopscope.problem.roles import Roles
 
@@ -28,8 +28,7 @@ def visible(n_positions: int, causal: bool, device: torch.device | str | None = 
 
 def null(kind: str, sees: Bool[Tensor, "query key"]) -> Float[Tensor, "query key"]:
     """A null pattern. Raises BadInput for a kind that is not in `NULLS`."""
-    if kind not in NULLS:
-        raise BadInput(f"a null pattern must be one of {', '.join(NULLS)}; got {kind!r}")
+    check_choice("a null pattern", kind, NULLS)
     chosen = sees if kind == "uniform" else torch.eye(len(sees), dtype=torch.bool, device=sees.device)
     return chosen / chosen.sum(-1, keepdim=True)
 

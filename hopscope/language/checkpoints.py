@@ -20,7 +20,7 @@ from typing import Any
 
 from hopscope.core.environment import code_version
 from hopscope.core.memory import memory_free
-from hopscope.core.settings import BadInput, guess
+from hopscope.core.settings import BadInput, check_choice, guess
 from hopscope.core.storage import Damaged, cache_folder, clear_errors, read_folder, read_manifest, write_folder
 from hopscope.language.backends.base import DTYPES
 from hopscope.runs.demand import gib
@@ -78,8 +78,7 @@ def open_model(
     require_extra("transformers", "gguf", "jinja2")
     import torch
 
-    if dtype not in DTYPES:
-        raise BadInput(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+    check_choice("dtype", dtype, DTYPES)
     if threads is not None:
         if threads < 1:
             raise BadInput(f"threads must be at least 1; got {threads}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import check_choice
 from hopscope.language.backends.base import DTYPES, Backend
 from hopscope.language.backends.known import Known
 from hopscope.language.server import Patience
@@ -37,8 +37,7 @@ def open_backend(
         BadInput: there is no such model, an argument is invalid, or a package is missing.
         Unreachable: the endpoint does not answer.
     """
-    if dtype not in DTYPES:
-        raise BadInput(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
+    check_choice("dtype", dtype, DTYPES)
     if name.startswith("known:"):
         return Known(name.removeprefix("known:"))
     if name.startswith(("http://", "https://")):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from hopscope.circuits.evaluator import NULLS
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.storage import make_folder, write_file, write_json
 from hopscope.emergence.record import LEAST, measured
 from hopscope.live.borrowed import Borrowed, borrowed
@@ -67,8 +67,7 @@ def find_emergence(
         raise BadInput(f"found must be what find_circuit returned; got a {type(found).__name__}")
     if n < 1 or seed < 0:
         raise BadInput(f"n must be at least 1, and seed at least 0; got {n} and {seed}")
-    if null not in NULLS:
-        raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
+    check_choice("null", null, NULLS)
     given = [Path.parse(path) if isinstance(path, str) else path for path in paths]
     for path in given:
         models.at(models.steps[-1]).architecture.check_head(path.layer, path.head, f"path '{path}'")

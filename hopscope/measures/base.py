@@ -7,6 +7,7 @@ of a task and a model, if anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -123,11 +124,14 @@ def unmet(name: str, task: Task, shape: Shape) -> str | None:
 
 
 def numbers_of(name: str, seen: Observation) -> dict[str, float]:
-    """A measure's numbers on an observation. Raises BadInput if it returns anything but numbers by name."""
-    numbers = catalogue.find("measures", name)(seen)
-    if not isinstance(numbers, dict) or not all(isinstance(value, int | float) for value in numbers.values()):
-        raise BadInput(f"the measure {name} must return numbers by name, such as {{'score': 0.5}}; got {numbers!r:.60}")
-    return numbers
+    """A measure's numbers on an observation, without those that it does not determine (NaN).
+
+    Raises BadInput if it returns anything but finite numbers by name.
+    """
+    found = catalogue.find("measures", name)(seen)
+    if not isinstance(found, dict) or not all(isinstance(v, int | float) and not math.isinf(v) for v in found.values()):
+        raise BadInput(f"measure {name} must return finite numbers by name, as {{'score': 0.5}}; got {found!r:.60}")
+    return {each: value for each, value in found.items() if not math.isnan(value)}
 
 
 def check_needs(names: list[str], task: Task, shape: Shape) -> None:

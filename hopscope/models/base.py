@@ -90,6 +90,9 @@ class Shape(Variant, ABC):
     d_model = 0  # width of the residual stream; 0: none
     mlp = False  # whether layers have an MLP
     causal = True
+    #: Whether its runs can be stacked (`hopscope.training.stack`): models that differ in seeds differ in parameters
+    #: alone, not in buffers, and `vmap` can map every operation.
+    stacks = False
 
     @abstractmethod
     def build(self, task: Task, generator: torch.Generator | None = None) -> Model:
@@ -109,7 +112,8 @@ class Shape(Variant, ABC):
         """Raise BadInput if there is no such layer or no such head in it; `of` names the model in the message."""
         for word, number, there in (("layer", layer, self.n_layers), ("head", head, self.n_heads)):
             if number >= there:
-                raise BadInput(f"{of}: the last {word} is {there - 1}, counted from 0; got {number}")
+                last = f"the last {word} is {there - 1}, counted from 0; got {number}"
+                raise BadInput(f"{of}: {last if self.n_heads else 'this model has no attention heads'}")
 
     @property
     def normalised(self) -> bool:

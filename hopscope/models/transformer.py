@@ -45,6 +45,8 @@ class Architecture(Shape):
             there is no such variant, or a recurrence is not causal.
     """
 
+    stacks = True
+
     n_layers: int = setting(4, "number of layers", low=1, high=1024)
     n_heads: int = setting(1, "attention heads per layer", low=1, high=1024)
     d_model: int = setting(128, "width of the residual stream", low=1, high=65536)

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from pandas import DataFrame
 from torch import Tensor
 
+from hopscope.core.intervals import wilson
 from hopscope.probes.pieces import Pieces, piece_names, reach_of
 from hopscope.problem.paths import role_name
 from hopscope.tasks.retrieval import Retrieval
@@ -165,6 +166,5 @@ def interval(
     with numpy.errstate(divide="ignore", invalid="ignore"):
         independent = numpy.where(between > 0, mean * (1 - mean) / between, n)
     independent = numpy.clip(independent, n, n * n_chains)
-    centre = (mean + z**2 / (2 * independent)) / (1 + z**2 / independent)
-    half = z / (1 + z**2 / independent) * numpy.sqrt(mean * (1 - mean) / independent + (z / (2 * independent)) ** 2)
-    return centre - half, centre + half
+    low, high = numpy.vectorize(wilson)(mean * independent, independent, z)
+    return low, high

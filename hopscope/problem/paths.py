@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 
 #: How the chains of two positions are related.
 Relation = Literal["same", "other"]
@@ -44,8 +44,7 @@ class Path:
             path = cls(**{n: values[n] for n in ("layer", "head", "query", "key")}, chain=values.get("chain", "same"))
         except KeyError as missing:
             raise BadInput(f"a path must have layer, head, query and key; {missing} is missing") from None
-        if path.chain not in RELATIONS:
-            raise BadInput(f"a path's chain must be one of {', '.join(RELATIONS)}; got {path.chain!r}")
+        check_choice("a path's chain", path.chain, RELATIONS)
         return path
 
     @classmethod

@@ -152,6 +152,4 @@ def check_frozen(config: Config, names: list[str]) -> None:
             raise BadInput(f"no weight is called {each.pattern!r}, which is to be frozen; there are {shown}")
         if each.begin >= steps > 0:
             raise BadInput(f"{each.pattern!r} would be frozen when training ends, after {steps} steps")
-    lasting = [each for each in frozen if each.begin == 0 and (each.until is None or each.until >= steps)]
-    if steps and lasting and all(any(each.holds(name, 0) for each in lasting) for name in names):
-        raise BadInput(f"nothing is left to train: {config.training.frozen!r} freezes every weight")
+    config.training.trained(names)

@@ -190,11 +190,16 @@ class RunReader:
         return next((s.get("environment", {}).get("plugins", {}) for s in reversed(self.sessions)), {})
 
     @property
-    def changed(self) -> dict[str, tuple[Any, Any]]:
-        """Entries of the environment that changed since the run last started from step 0, as (before, after)."""
+    def environments(self) -> list[dict[str, Any]]:
+        """Those of the sessions that made the weights: since the run last started from step 0."""
         sessions = self.sessions
         begun = max((i for i, s in enumerate(sessions) if s["from_step"] == 0), default=0)
-        return environment.changes([session["environment"] for session in sessions[begun:]])
+        return [session["environment"] for session in sessions[begun:]]
+
+    @property
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """Entries of the environment that changed since the run last started from step 0, as (before, after)."""
+        return environment.changes(self.environments)
 
     @property
     def bit_exact(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.problem.paths import Path, place_of, role_name
 from hopscope.problem.shapes import parse_order
 from hopscope.theory.algorithms.doubling import doubling
@@ -98,7 +98,7 @@ def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order:
         BadInput: an argument is out of range.
     """
     chain = chain_of(hops, mask, order)
-    check_heads(heads)
+    check_choice("heads", heads, HEADS)
     at_most = hops.bit_length() + 1  # ⌈log2(2 hops + 1)⌉, by pointer doubling
     if heads == "one" and mask == "none":
         proof = by_width(chain, at_most - 1)
@@ -119,15 +119,8 @@ def chain_of(hops: int, mask: str, order: str) -> Chain:
     """The chain of these arguments; for shuffled facts, in a worst order. Raises BadInput if one is out of range."""
     if not 1 <= hops <= MOST_HOPS:
         raise BadInput(f"hops must be from 1 to {MOST_HOPS}; got {hops}")
-    if mask not in MASKS:
-        raise BadInput(f"mask must be one of {', '.join(MASKS)}; got {mask!r}")
+    check_choice("mask", mask, MASKS)
     return Chain(hops, parse_order(order, hops) or tuple(range(1, hops + 1)), mask == "causal")
-
-
-def check_heads(heads: str) -> None:
-    """Raise BadInput unless it is one of `HEADS`."""
-    if heads not in HEADS:
-        raise BadInput(f"heads must be one of {', '.join(HEADS)}; got {heads!r}")
 
 
 def paper_bound(hops: int) -> int:

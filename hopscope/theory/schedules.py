@@ -14,7 +14,7 @@ from typing import Any
 
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
-from hopscope.theory.depth import Heads, Mask, chain_of, check_heads, minimum_depth
+from hopscope.theory.depth import Heads, Mask, chain_of, minimum_depth
 from hopscope.theory.flow import Chain, simulate, without_spare
 from hopscope.theory.search import Search
 
@@ -31,7 +31,6 @@ def optimal_schedules(
         BadInput: an argument is out of range, or the search finds more than `limit` schedules, minimal or not.
     """
     chain = chain_of(hops, mask, order)
-    check_heads(heads)
     depth = minimum_depth(hops, mask, heads, order)
     found = Search(chain, (1 if heads == "one" else 2,) * depth.min_layers).all(limit)
     return sorted(tuple(paths) for paths in found if is_minimal(chain, paths))

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.problem.paths import Path
 from hopscope.problem.shapes import Step, parse_order, parse_shape
 from hopscope.theory.depth import MASKS, Mask, paper_bound
@@ -241,8 +241,7 @@ def minimum_depth(shape: str, mask: Mask = "causal", order: str = "nearest_first
         BadInput: shape, mask or order is invalid, no depth suffices, or shuffled facts have more than `MOST_SHUFFLED`
             steps under a mask.
     """
-    if mask not in MASKS:
-        raise BadInput(f"mask must be one of {', '.join(MASKS)}; got {mask!r}")
+    check_choice("mask", mask, MASKS)
     steps = parse_shape(shape)
     tried = orders(steps, mask, order)
     sheet, held = max(

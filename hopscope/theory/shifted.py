@@ -15,11 +15,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.problem.paths import Path, place_of, role_name
 from hopscope.theory import flow
 from hopscope.theory.algorithms.doubling import doubling
-from hopscope.theory.depth import Heads, Mask, chain_of, check_heads
+from hopscope.theory.depth import HEADS, Heads, Mask, chain_of
 from hopscope.theory.flow import Chain, Flow, Held, hull, meet
 from hopscope.theory.search import outermost
 
@@ -98,7 +98,7 @@ def minimum_depth(hops: int, mask: Mask = "causal", heads: Heads = "one", order:
             for with more than `SEARCHED_UP_TO` hops.
     """
     chain = chain_of(hops, mask, order)
-    check_heads(heads)
+    check_choice("heads", heads, HEADS)
     if mask == "none" or monotone(chain.order):
         return closed_form(hops, mask)
     if heads == "many":

@@ -23,7 +23,7 @@ from torch import Tensor
 from hopscope.configuration.config import Config
 from hopscope.core import environment
 from hopscope.core.seeds import generator
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.interventions.clamps import held
 from hopscope.measures.base import Observation, numbers_of
 from hopscope.runs.evaluation import REPORT_SIZE, evaluate
@@ -31,6 +31,7 @@ from hopscope.runs.run import Run
 from hopscope.training.convergence import is_flat
 from hopscope.training.trainer import Trainer, optimizer_tensors, restore_optimizer
 
+COMPILE = ("auto", "on", "off")
 AVERAGED_STEPS = 100  # the paper's final loss is a mean over the last 100 steps (section 7.1)
 
 #: Floating-point operations of a run above which compiling pays: it costs some 10 s, and saves a share of each step.
@@ -44,17 +45,18 @@ Reason = Literal["interrupted", "terminated", "stopped"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside, after a checkpoint; the same command continues it.
+    """Training was stopped from outside, after a checkpoint or its end; the same command continues it.
 
     Attributes:
-        run: the run, stopped at `step`.
+        run: the run, stopped at `step`; it is done if that was its last.
         reason: what stopped it.
         members: how many runs were trained together; `run` is the first of them.
     """
 
     def __init__(self, run: Run, step: int, reason: Reason, members: int = 1):
         among = f", {members} members," if members > 1 else ""
-        super().__init__(f"{reason}{among} at step {step}; the same command goes on from there ({run.path})")
+        then = "training is finished" if run.done else "the same command goes on from there"
+        super().__init__(f"{reason}{among} at step {step}; {then} ({run.path})")
         self.run, self.step, self.reason, self.members = run, step, reason, members
 
     @property
@@ -96,13 +98,15 @@ def train(
         experiment: the experiment that the run belongs to; if it comes from outside, its sha256 is recorded.
 
     Raises:
-        BadInput: the folder holds another run, another process writes to it, or the loss is not finite.
+        BadInput: the folder holds another run, another process writes to it, the loss is not finite, or no answer
+            counts for `stop_accuracy`.
         Damaged: no checkpoint in the folder is intact.
         CannotSave: the disk is full or cannot be written to; the previous checkpoint is intact.
-        Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving.
+        Interrupted: by SIGINT, SIGTERM or `should_stop`, after saving; by a signal also if the run is then finished.
     """
     where = environment.choose_device(device)
     environment.check_threads(threads)
+    check_choice("compile", compile, COMPILE)
     run = Run.create(folder, config)
     if run.done:
         run.compare_plugins()
@@ -118,6 +122,8 @@ def train(
         finally:
             for watcher in watchers:
                 watcher.end()
+        if reason := caught():  # it came in the last step or later, and is meant for whatever would follow
+            raise Interrupted(run, session.step, reason)
     return Run(folder)
 
 
@@ -230,7 +236,9 @@ class Session:
             **({"measures": measured} if measured else {}),
         }
         if self.config.training.stop_accuracy is not None:
-            row["accuracy"] = float(task.correct(outputs, batch).float().mean())
+            row["accuracy"] = accuracy = float(task.correct(outputs, batch).float().mean())
+            if math.isnan(accuracy):
+                raise BadInput("no answer of the validation set counts for --stop-accuracy; choose a larger --val-size")
         self.run.log(row)
         self.last_row, self.losses[self.step] = row, val_loss
         for watcher in self.watchers:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hopscope.configuration.config import Config
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 
 TRACKERS = ("wandb", "trackio")
 
@@ -19,8 +19,7 @@ class Mirror:
     """A watcher of training that copies every row to a tracker. Both trackers share `init`, `log` and `finish`."""
 
     def __init__(self, tracker: str, project: str = "hopscope", name: str | None = None):
-        if tracker not in TRACKERS:
-            raise BadInput(f"mirror must be one of {', '.join(TRACKERS)}; got {tracker!r}")
+        check_choice("mirror", tracker, TRACKERS)
         try:
             self.tracker: Any = importlib.import_module(tracker)
         except ImportError as error:

@@ -22,6 +22,7 @@ class ProgressBar:
         self.console = on or console(stderr=True)
         self.label = label
         self.live: Progress | None = None
+        self.tenth = -1  # of the steps, at the last line
 
     def begin(self, config: Config, step: int) -> None:
         """Start the bar at the step from which training continues."""
@@ -56,9 +57,11 @@ class ProgressBar:
         """Show the newest row's losses by hop."""
         losses = "  ".join(f"{hop} {loss:.3f}" for hop, loss in list(row["hop_losses"].items())[:8])
         step = row["step"]
+        tenth = step * LINES // max(1, self.steps)
         if self.live:
             self.live.update(self.bar, losses=losses)
-        elif not self.steps or step * LINES // self.steps != (step - 1) * LINES // self.steps:
+        elif tenth != self.tenth:
+            self.tenth = tenth
             self.console.print(f"{self.label}: step {step}/{self.steps}  {self.speed(step)}  {losses}")
 
     def end(self) -> None:

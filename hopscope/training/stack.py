@@ -19,11 +19,12 @@ from torch.func import functional_call, vmap
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core import environment
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.storage import Damaged
 from hopscope.runs.demand import demand
 from hopscope.runs.run import Run
-from hopscope.training.loop import Interrupted, Reason, Session, graceful_signals
+from hopscope.training.loop import COMPILE, Interrupted, Reason, Session, graceful_signals
+from hopscope.training.optimizers.base import decaying
 from hopscope.training.trainer import Trainer, learning_rate
 
 #: Settings in which members of a stack may differ.
@@ -43,7 +44,7 @@ def train_many(
     """Train all members to the end, from their newest checkpoints, and return the finished runs in the given order.
 
     Args:
-        configs: equal except for learning rate and seeds, without clamps or frozen weights.
+        configs: equal except for learning rate and seeds, and `stackable`.
         folders: each run's folder.
         device: `auto`, `cpu` or `cuda`.
         threads: CPU threads.
@@ -58,6 +59,7 @@ def train_many(
     check(configs, folders)
     where = environment.choose_device(device)
     environment.check_threads(threads)
+    check_choice("compile", compile, COMPILE)
     check_stack(configs)
     if threads is not None:
         torch.set_num_threads(threads)
@@ -73,19 +75,22 @@ def train_many(
             about: dict[str, Any] = {"experiment": experiment, "stacked": len(abreast), "compiled": compiled}
             sessions = [Session(run, config, where, "off", (), **about) for run, config in abreast]
             train_together(sessions, compiled, lambda: caught() or ("stopped" if should_stop() else None))
+        if reason := caught():  # in the last step or later
+            raise Interrupted(runs[0], runs[0].step, reason, len(runs))
     return [Run(folder) for folder in folders]
 
 
 def check(configs: Sequence[Config], folders: Sequence[Path | str]) -> None:
     """Raise BadInput unless the members can be stacked."""
-    if len(set(map(str, folders))) != len(configs):
+    if len({Path(folder).resolve() for folder in folders}) != len(configs):
         raise BadInput(f"every member needs a folder of its own; got {len(configs)} members and {len(folders)} folders")
     shapes = [shape(config) for config in configs]
     for config, other in zip(configs, shapes, strict=True):
         if not stackable(config):
             raise BadInput(
                 "a run with frozen weights, clamps, deep supervision, hops by layer, attention's entropy in its loss, "
-                "updates in turn or an optimizer that is not adamw cannot be stacked; train it alone"
+                "updates in turn, an optimizer that is not adamw, a curriculum that draws difficulties, or a model "
+                "that does not say that it stacks cannot be stacked; train it alone"
             )
         for part, values in other.items():
             for name, value in values.items():
@@ -103,11 +108,13 @@ def check_stack(configs: Sequence[Config]) -> None:
 
 
 def stackable(config: Config) -> bool:
-    """Whether a run can be a member of any stack."""
+    """Whether a run can be a member of any stack: its model says that it stacks, and nothing else sets it apart."""
     training = config.training
     within = training.deep_supervision or training.hop_every or training.attention_entropy
-    alone = training.clamps or training.frozen or within or config.model.takes_turns
-    return training.optimizer == "adamw" and not alone
+    taught = config.task.taught_by
+    uneven = taught is not None and taught.changes_difficulty and taught.draws_difficulty  # lengths differ by seed
+    alone = training.clamps or training.frozen or within or uneven or config.model.takes_turns
+    return training.optimizer == "adamw" and config.model.stacks and not alone
 
 
 def shape(config: Config) -> dict[str, Any]:
@@ -207,19 +214,14 @@ class Stack:
         groups, parts, states = [], [], []
         for members in slices:
             training = self.trainers[members.start].config.training
-            decayed: dict[bool, list[Tensor]] = {True: [], False: []}  # a group is updated by one kernel
+            own: list[Tensor] = []
             for name, whole in self.stacked.items():
                 part = whole.detach()[members].requires_grad_()
-                decayed[training.decay_on == "all" or whole.ndim > 2].append(part)  # the first dimension is the stack's
+                own.append(part)
                 parts.append((name, members, part))
-                states.append(
-                    [t.optimizer.state[dict(t.model.named_parameters())[name]] for t in self.trainers[members]]
-                )
-            groups += [
-                {"params": few, "weight_decay": training.weight_decay * decays, "lr": training.lr, "training": training}
-                for decays, few in decayed.items()
-                if few
-            ]
+                states.append([t.optimizer.state[t.model.get_parameter(name)] for t in self.trainers[members]])
+            # The first dimension is the stack's. A group is updated by one kernel.
+            groups += [each | {"lr": training.lr, "training": training} for each in decaying(own, training, 2)]
         optimizer = torch.optim.AdamW(groups, betas=(self.training.beta1, self.training.beta2), fused=True)
         for (_, _, part), state in zip(parts, states, strict=True):
             if state[0]:

@@ -14,7 +14,6 @@ from hopscope.configuration.freezing import parse_frozen, turns
 from hopscope.core import catalogue
 from hopscope.core.allocator import keep_freed_memory
 from hopscope.core.seeds import generator
-from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import Clamp, answers, held, in_force, parse_clamps
 from hopscope.models.base import Cache, Model
 from hopscope.tasks.base import Batch
@@ -74,18 +73,11 @@ def learning_rate(training: Training, step: int) -> float:
 
 def make_optimizer(model: Model, training: Training) -> torch.optim.Optimizer:
     """The optimizer of all parameters that are trained at some step. Raises BadInput if a step would train none."""
-    stretches = [step for step in turns(parse_frozen(training.frozen)) if step < max(1, training.steps)]
-    trained = {step: {n for n, _ in model.named_parameters() if not training.is_frozen(n, step)} for step in stretches}
-    for step, names in trained.items():
-        if not names:
-            raise BadInput(
-                f"frozen must leave some weight to train; got {training.frozen!r}, which at step {step} does not"
-            )
-    ever = set().union(*trained.values())
-    parameters = {n: p for n, p in model.named_parameters() if n in ever}
+    named = dict(model.named_parameters())
+    ever = training.trained(named)
     freeze(model, training, 0)
     kind: Optimizer = catalogue.chosen("training.optimizers", training.optimizer)
-    return kind.make(parameters, training)
+    return kind.make({name: parameter for name, parameter in named.items() if name in ever}, training)
 
 
 def freeze(model: Model, training: Training, step: int) -> None:

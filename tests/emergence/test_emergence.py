@@ -399,6 +399,20 @@ def test_a_gap_is_refined_by_retraining_to_the_bit(tiny, tmp_path, capsys):
     assert all(gap["by"] - gap["after"] == 1 for gap in gaps)
 
 
+@pytest.mark.parametrize("first", [{"threads": 2}, {"compiled": True}], ids=str)
+def test_a_run_is_retrained_as_the_session_that_it_began_in(tmp_path, first):
+    """A session that was killed before its first checkpoint left no weights, so its threads do not matter."""
+    run = trained(tmp_path / "run")
+    [session] = run.sessions
+    before = session | {"environment": session["environment"] | first}
+    with (run.path / "sessions.jsonl").open("w") as file:
+        file.write("".join(json.dumps(each) + "\n" for each in (before, session)))
+    run.seal()
+    used = []
+    assert run.bit_exact and retrained(run, [(4, 8)], 1, lambda _: used.append(torch.get_num_threads())).steps
+    assert set(used) == {1}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_rare_checkpoints_tell_no_onset_that_frequent_ones_deny(tmp_path, seed):

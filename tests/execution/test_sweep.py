@@ -17,7 +17,7 @@ import pytest
 
 from hopscope.cli import main
 from hopscope.core.settings import BadInput
-from hopscope.execution.crew import Processes, run_worker, was_killed
+from hopscope.execution.crew import DEATHS, TIME_UP, Crew, Processes, run_worker, was_killed
 from hopscope.execution.sweep import by_shape, finished, stacked, sweep, train_stacks
 from hopscope.experiments.base import declared
 from hopscope.experiments.runner import reproduce, run_folder
@@ -175,8 +175,37 @@ def test_as_jobs_of_submitit_a_killed_worker_changes_nothing(tmp_path, undisturb
 def test_a_worker_whose_time_is_up_is_told_to_stop():
     """It counts as one that a scheduler stopped, so that another goes on; one that is done does not."""
     asleep = [sys.executable, "-c", "import time; time.sleep(60)", "0"]
-    assert was_killed(run_worker(asleep, 0.5))
+    code = run_worker(asleep, 0.5)
+    assert code == TIME_UP and was_killed(code)
     assert run_worker([sys.executable, "-c", "import os, sys; sys.exit(int(sys.argv[1]) != os.getppid())", "0"]) == 0
+
+
+class Told(Crew):
+    """A crew without processes: every worker is an exit code."""
+
+    ends: int | None = None
+
+    def hire(self):
+        return self.ends
+
+    def code(self, worker):
+        return worker
+
+    def dismiss(self): ...
+
+
+def test_jobs_whose_time_is_up_are_replaced_for_as_long_as_runs_take():
+    """The length of a job says nothing about its runs, unlike a worker that something killed."""
+    crew = Told(["worker", "0"], 32)
+    for _ in range(25):
+        crew.workers = [TIME_UP] * 32
+        assert crew.busy()
+        crew.replace_the_dead(0)
+        assert crew.workers == [None] * 32
+    assert crew.deaths == 0
+    crew.workers = [130] * (DEATHS + 1)
+    with pytest.raises(RuntimeError, match=f"{DEATHS} workers were killed"):
+        crew.replace_the_dead(0)
 
 
 @pytest.mark.parametrize(
@@ -277,12 +306,18 @@ def test_a_stack_out_of_time_goes_on_later(tmp_path, monkeypatch):
     assert [row["step"] for row in stopped.rows] == [0, 5, 10, 15, 20]
 
 
-def test_a_stack_of_which_a_member_is_in_other_hands_is_left_for_later(tmp_path):
-    pair = sixteen.runs("quick")[:2]
-    held = Run.create(run_folder(tmp_path, pair[1]), pair[1])
+@pytest.mark.parametrize("busy", [0, 2, 4])
+def test_of_a_stack_a_member_in_other_hands_is_left_for_later(tmp_path, busy):
+    """The others are trained without it: in two stacks of whoever is before and after it."""
+    five = sixteen.runs("quick")[:5]
+    assert len(by_shape(five)) == 1
+    held = Run.create(run_folder(tmp_path, five[busy]), five[busy])
     with held.writing():
-        assert train_stacks(pair, tmp_path, lambda: False) == 2
-    assert train_stacks(pair, tmp_path, lambda: False) == 0
+        assert train_stacks(five, tmp_path, lambda: False) == 1
+    assert not held.done
+    others = [Run(run_folder(tmp_path, config)) for config in five if config is not five[busy]]
+    assert max(run.sessions[0]["environment"].get("stacked", 1) for run in others) >= 2
+    assert train_stacks(five, tmp_path, lambda: False) == 0
 
 
 @pytest.mark.heavy

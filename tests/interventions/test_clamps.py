@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hopscope import Architecture, BadInput, Config, Run, Training, train
 from hopscope.cli import main
+from hopscope.core import catalogue
 from hopscope.experiments.results import room
 from hopscope.interventions.clamps import Clamp, check_clamps, clamped, in_force, parse_clamps, replacements
 from hopscope.problem.roles import ABSENT, NO_CHAIN, Roles
@@ -120,6 +121,13 @@ def test_a_clamp_that_cannot_hold_is_refused_when_the_configuration_is_made(clam
     with pytest.raises(BadInput) as told:
         Config(Retrieval(), Architecture(n_layers=2, n_heads=2), Training(clamps=clamp))
     assert words in str(told.value) and "\n" not in str(told.value) and clamp in str(told.value)
+
+
+def test_a_clamp_of_a_model_without_attention_says_so():
+    lstm, task = catalogue.find("models", "lstm")(), SymbolicRetrieval()
+    for clamp in ("L0H0 query->value[2] ideal@0", "L3H1 query->value[2] off@0"):
+        with pytest.raises(BadInput, match=r"^clamp .*: this model has no attention heads$"):
+            Config(task, lstm, Training(clamps=clamp))
 
 
 def test_what_the_mask_or_the_order_lets_pass_is_taken():

@@ -190,10 +190,20 @@ def test_guessing_a_random_symbol_is_right_once_in_twelve():
         assert share == pytest.approx(1 / 12, abs=4 * math.sqrt(1 / 12 / (4096 * 4)))
 
 
-@pytest.mark.parametrize("returned", [0.5, {"score": "much"}, None])
+@pytest.mark.parametrize("returned", [0.5, {"score": "much"}, {"score": torch.zeros(2)}, None])
 def test_what_a_measure_returns_is_numbers_by_name_or_refused_in_a_sentence(returned, monkeypatch):
     """A stranger's measure that returned a float was written into metrics.jsonl as it was."""
     seen = seen_with(previous)
     monkeypatch.setattr(catalogue, "find", lambda folder, name: lambda seen: returned)
-    with pytest.raises(BadInput, match="measure mine must return numbers by name"):
+    with pytest.raises(BadInput, match="measure mine must return finite numbers by name"):
+        numbers_of("mine", seen)
+
+
+def test_a_number_that_a_batch_does_not_determine_is_left_out_and_an_infinite_one_refused(monkeypatch):
+    """NaN is no number of JSON; hops that a batch does not ask are left out of losses in the same way."""
+    seen, returned = seen_with(previous), {"score": math.nan, "other": 0.5}
+    monkeypatch.setattr(catalogue, "find", lambda folder, name: lambda seen: returned)
+    assert numbers_of("mine", seen) == {"other": 0.5}
+    returned["other"] = -math.inf
+    with pytest.raises(BadInput, match="measure mine must return finite numbers by name"):
         numbers_of("mine", seen)

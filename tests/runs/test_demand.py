@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from hopscope import Architecture, Config, Training
+from hopscope import Architecture, Config, Training, train
 from hopscope.circuits.discovery import discover
 from hopscope.circuits.exam import Discovery
 from hopscope.cli import main
@@ -72,6 +72,17 @@ def test_a_stack_is_refused_as_a_whole_before_a_folder_is_made(tmp_path, monkeyp
         train_many(configs, [tmp_path / str(seed) for seed in range(4)], threads=1)
     with pytest.raises(BadInput, match="threads must be between"):
         train_many(configs[:1], [tmp_path / "one"], threads=20_000)
+    assert not tree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "steps", "at"),
+    [("*@2-4", 12, 2), ("*", 12, 0), ("*", 0, 0), ("W_*@0-3, *@3-5, b_*@5", 12, 3)],
+)
+def test_a_run_that_would_train_nothing_is_refused_before_a_folder_is_made(tmp_path, frozen, steps, at):
+    """In one step alone, too: the same folder is then free for the corrected command."""
+    with pytest.raises(BadInput, match=f"nothing is left to train at step {at}: .* freezes every weight"):
+        train(config(frozen=frozen, steps=steps), tmp_path / "run", threads=1)
     assert not tree(tmp_path)
 
 

@@ -37,6 +37,13 @@ def test_curves_by_hand(losses, expected):
     assert first_flat(losses) == expected
 
 
+def test_in_fewer_steps_than_fifths_a_step_is_the_least(tmp_path):
+    """Nothing is flat before its first update."""
+    assert not is_flat({0: 1.0}, 4, 0.01)
+    assert is_flat({0: 1.0, 1: 1.0}, 4, 0.01) and not is_flat({0: 1.0, 1: 0.5}, 4, 0.01)
+    assert trained(tmp_path / "run", steps=4, stop_flat=0.0).step > 0
+
+
 #: Stops at the first row a fifth of its steps after its loss fell by so much: before its end, and after its beginning.
 ENDS = {"steps": 40, "lr": 0.01, "stop_flat": 0.02, "log_every": 2, "checkpoints": "8"}
 

@@ -128,6 +128,20 @@ def test_a_signal_saves_and_ends_and_the_run_goes_on(tmp_path, number):
     assert fingerprint(trained(tmp_path / "run")) == fingerprint(undisturbed)
 
 
+def test_a_signal_in_the_last_step_ends_what_is_to_follow(tmp_path):
+    """The run is finished, and whoever trains several learns of the signal."""
+    last = config().training.steps
+    with pytest.raises(Interrupted, match=f"terminated at step {last}; training is finished") as stopped:
+        train(config(), tmp_path / "run", threads=1, compile="off", watchers=(Sender(last, signal.SIGTERM),))
+    assert Run(tmp_path / "run").done and not stopped.value.asked
+    assert fingerprint(Run(tmp_path / "run")) == fingerprint(trained(tmp_path / "undisturbed"))
+
+
+def test_a_spent_budget_in_the_last_step_is_no_interruption(tmp_path):
+    last, count = config().training.steps, iter(range(1, 1000))
+    assert train(config(), tmp_path / "run", threads=1, should_stop=lambda: next(count) >= last).done
+
+
 def test_a_second_signal_is_not_waited_for(tmp_path):
     """It ends at once, without a save; what is lost is made again."""
     undisturbed = trained(tmp_path / "undisturbed")

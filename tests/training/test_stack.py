@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 
 import pytest
 import torch
 
 from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.loop import Interrupted, train
-from hopscope.training.stack import Stack, train_many
+from hopscope.training.stack import Stack, stackable, train_many
 from hopscope.training.trainer import Trainer
 from tests.brief_reports import brief_reports  # noqa: F401
 
@@ -23,6 +26,10 @@ SMALL = Config(
     Architecture(n_layers=2, d_model=32, n_heads=2),
     Training(steps=50, batch=16, log_every=10, val_size=32, checkpoints="20", warmup=5, schedule="linear"),
 )
+
+
+#: Models that state `stacks`.
+STACKING = ("transformer", "multi_token", "attention_classifier", "linear_recall", "linear_self_attention")
 
 
 def members(config=SMALL, rates=(1e-3, 3e-3, 1e-3)):
@@ -70,6 +77,48 @@ def test_one_step_is_the_step_of_each(attention):
             assert a.optimizer.state[p]["step"] == b.optimizer.state[q]["step"] == 3
 
 
+CURRICULA = [name for name in catalogue.names("curricula") if name != "base"]
+MODELS = [name for name in catalogue.names("models") if name != "base"]
+TASKS = ("symbolic_retrieval", "linear_regression", "retrieval")
+
+
+def of_model(name):
+    """A small run of the model, on the first task that it can read."""
+    for task in TASKS:
+        try:
+            config = Config(catalogue.find("tasks", task)(), catalogue.find("models", name)(), SMALL.training)
+            config.model.build(config.task)
+        except BadInput:
+            continue
+        return config
+    raise AssertionError(f"no task for {name}")
+
+
+def of_curriculum(name):
+    return replace(SMALL, task=Retrieval(n_hops=3, curriculum=name))
+
+
+@pytest.mark.parametrize(
+    ("config", "stacks"),
+    [
+        *[pytest.param(of_curriculum(name), name not in ("mixture", "cumulative"), id=name) for name in CURRICULA],
+        *[pytest.param(of_model(name), name in STACKING, id=name) for name in MODELS],
+    ],
+)
+def test_every_curriculum_and_model_trains_as_alone_or_not_in_a_stack(tmp_path, config, stacks):
+    """Seeds may draw other difficulties, and models may have random buffers, or parts that `vmap` cannot map."""
+    config = replace(config, training=config.training.but(steps=4, warmup=0, batch=4, log_every=1, val_size=8))
+    assert stackable(config) is stacks
+    if not stacks:
+        with pytest.raises(BadInput, match="cannot be stacked"):
+            train_many(members(config), folders(tmp_path))
+        return
+    for one, run in zip(members(config), train_many(members(config), folders(tmp_path)), strict=True):
+        alone = train(one, tmp_path / f"alone-{one.training.seed}")
+        for mine, theirs in zip(run.rows, alone.rows, strict=True):
+            assert mine["val_loss"] == pytest.approx(theirs["val_loss"], rel=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, in what it compiles
 def test_a_compiled_stack_trains_the_same(tmp_path):
@@ -92,6 +141,19 @@ def test_interrupted_anywhere_it_ends_with_the_same_bits(tmp_path):
         assert a.rows == b.rows and b.bit_exact
         for name, tensor in a.model.state_dict().items():
             assert torch.equal(tensor, b.model.state_dict()[name])
+
+
+def test_a_signal_in_the_last_step_ends_what_is_to_follow(tmp_path):
+    count = iter(range(1, 1000))
+
+    def kill_in_the_last_step():
+        if next(count) == SMALL.training.steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    with pytest.raises(Interrupted, match="terminated, 3 members, at step 50; training is finished") as stopped:
+        train_many(members(), folders(tmp_path), should_stop=kill_in_the_last_step)
+    assert not stopped.value.asked and all(Run(folder).done for folder in folders(tmp_path))
 
 
 def test_a_member_that_a_kill_left_ahead_is_put_back(tmp_path):
@@ -165,6 +227,8 @@ def test_what_cannot_be_stacked_is_refused(tmp_path):
         train_many([a, wider], folders(tmp_path, 2))
     with pytest.raises(BadInput, match="folder of its own"):
         train_many([a, b], [tmp_path / "x", tmp_path / "x"])
+    with pytest.raises(BadInput, match="folder of its own"):
+        train_many([a, b], [tmp_path / "x", f"{tmp_path}/./y/../x"])
     clamped = replace(a, training=a.training.but(clamps="L0H0 value[1]->key[1] off@0"))
     with pytest.raises(BadInput, match=r"clamps.* cannot be stacked"):
         train_many([clamped], [tmp_path / "y"])

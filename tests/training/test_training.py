@@ -12,8 +12,10 @@ import torch
 from rich.console import Console
 
 from hopscope import Architecture, Config, Training, train
+from hopscope.cli import main
 from hopscope.configuration.config import parse_schedule
 from hopscope.configuration.presets import RECIPES
+from hopscope.core import catalogue
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.runs.evaluation import evaluate
@@ -21,7 +23,7 @@ from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.training.mirror import Mirror, flatten
 from hopscope.training.progress import ProgressBar
-from hopscope.training.stack import stackable
+from hopscope.training.stack import stackable, train_many
 from hopscope.training.trainer import Data, Trainer, entropy, learning_rate
 from tests.brief_reports import brief_reports  # noqa: F401
 
@@ -201,6 +203,28 @@ def test_two_layers_learn_a_hop_and_one_layer_does_not(tmp_path):
     assert one.report["loss"] > task.learnt_below
 
 
+def test_an_accuracy_of_no_answers_is_refused_in_a_sentence(tmp_path, capsys):
+    """In four tokens a sequence may have no answer; one of them is then the whole validation set."""
+    given = ["hop_k", "--length", "4", "--val-size", "1", "--stop-accuracy", "0.9", "--seed-eval", "1", "--steps", "2"]
+    assert main(["train", *given, "--d-model", "8", "--out", str(tmp_path / "run")]) == 2
+    assert "choose a larger --val-size" in capsys.readouterr().err
+
+
+def test_measures_that_a_validation_set_does_not_determine_are_left_out(tmp_path):
+    task = catalogue.find("tasks", "hop_k")(length=4)
+    recipe = Training(steps=1, batch=2, val_size=256, measures="join_attention")
+    run = train(Config(task, Architecture(n_layers=1, n_heads=1, d_model=8), recipe), tmp_path / "run")
+    assert [row["measures"] for row in run.rows] == [{"join_attention": {}}] * 2
+
+
+def test_whether_to_compile_is_one_of_three_words(tmp_path):
+    with pytest.raises(BadInput, match="compile must be one of auto, on, off; got 'of'; did you mean 'off'"):
+        train(config(steps=1), tmp_path / "run", compile="of")
+    with pytest.raises(BadInput, match="compile must be one of auto, on, off; got 'yes'"):
+        train_many([config(steps=1)], [tmp_path / "run"], compile="yes")
+    assert not list(tmp_path.iterdir())
+
+
 def test_without_a_compiler_it_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("hopscope.core.environment.shutil.which", lambda _: None)
     run = train(config(steps=2), tmp_path / "run", compile="on")
@@ -221,6 +245,24 @@ def test_progress_in_a_log_is_ten_lines_with_losses(tmp_path):
     assert 9 <= len(lines) <= 11
     assert "step 20/20" in lines[-1]
     assert "x1" in lines[-1] and "steps/s" in lines[-1]
+
+
+def told(rows, steps, first=0):
+    """The steps of the lines in a log of a run with rows at these steps."""
+    out = io.StringIO()
+    bar = ProgressBar(Console(file=out, width=160))
+    bar.begin(config(steps=steps), first)
+    for step in rows:
+        bar.logged({"step": step, "hop_losses": {"x1": 1.0}})
+    return [int(line.split("step ")[1].split("/")[0]) for line in out.getvalue().splitlines() if "/" in line]
+
+
+def test_progress_in_a_log_is_ten_lines_though_no_row_is_at_a_tenth():
+    """The first row after each tenth of the steps, however rows fall."""
+    assert told([*range(0, 2000, 30), 2000], 2000) == [0, 210, 420, 600, 810, 1020, 1200, 1410, 1620, 1800, 2000]
+    assert told([0, 300, 600, 700], 700) == [0, 300, 600, 700]
+    assert told([*range(1020, 2000, 30), 2000], 2000, first=1000) == [1020, 1200, 1410, 1620, 1800, 2000]
+    assert told([0], 0) == [0]
 
 
 def test_progress_on_a_terminal_is_a_bar(tmp_path):

@@ -15,7 +15,7 @@ from hopscope.cli.commands import reproduce
 from hopscope.cli.given import refuse_beside
 from hopscope.cli.options import as_json, completed, device, dry_run, progress
 from hopscope.core.environment import choose_device
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.terminal import Narrator, counting_bar, shows_progress
 from hopscope.core.wording import count
 from hopscope.execution.crew import Crew, Processes
@@ -84,8 +84,7 @@ def command(
     until = reproduce.seconds(budget)
     choose_device(device)
     declared(name, scale)  # raises BadInput for an unknown experiment or scale
-    if engine not in ENGINES:
-        raise BadInput(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    check_choice("engine", engine, ENGINES)
     if engine == "stacked" and workers:
         raise BadInput("--engine stacked is one process; leave --workers out")
     if engine != "ray":

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from math import log
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import check_choice
 from hopscope.formulations.base import Question, Questions
 from hopscope.language.backends.base import Backend, Sampling, given_whole
 from hopscope.language.layouts.base import Layout, Rendered
@@ -41,8 +41,7 @@ class Known(Backend):
     """
 
     def __init__(self, behaviour: str, batch: int = 64):
-        if behaviour not in BEHAVIOURS:
-            raise BadInput(f"a known model must be one of {', '.join(BEHAVIOURS)}; got {behaviour!r}")
+        check_choice("a known model", behaviour, BEHAVIOURS)
         self.behaviour, self.batch = behaviour, batch
         self.model = f"known:{behaviour}"
         self.questions: dict[str, Question] = {}

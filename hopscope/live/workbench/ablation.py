@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hopscope.circuits.changes import Silenced
 from hopscope.circuits.units import Ground
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_choice
 from hopscope.interventions.parts import Part
 from hopscope.live.checks import Naming, roles_of
 from hopscope.live.given import slice_of
@@ -59,8 +59,7 @@ def ablation(
     Raises:
         BadInput: an argument does not fit, or there is no such part.
     """
-    if null not in NULLS:
-        raise BadInput(f"null must be one of {', '.join(NULLS)}; got {null!r}")
+    check_choice("null", null, NULLS)
     if isinstance(what, str) or not what:
         raise BadInput("name what to ablate in a list, such as ['L1H0', 'm0', 'L1H0 query->same-token']")
     if roles is None and any("[" in str(one) for one in what):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import check_choice
 from hopscope.problem.paths import Path
 
 MERGINGS = ("query", "chain")
@@ -17,8 +17,7 @@ MERGINGS = ("query", "chain")
 
 def check_merging(merging: str) -> None:
     """Raise BadInput unless it is one of `MERGINGS`."""
-    if merging not in MERGINGS:
-        raise BadInput(f"merging must be one of {', '.join(MERGINGS)}; got {merging!r}")
+    check_choice("merging", merging, MERGINGS)
 
 
 def pair_up(hops: Sequence[int]) -> list[Path]:

@@ -27,10 +27,10 @@ class Optimizer(Variant, ABC):
         """
 
 
-def decaying(parameters: Iterable[Tensor], training: Training) -> list[dict[str, Any]]:
-    """Parameter groups by weight decay, which applies to all parameters or only to those of two or more dimensions."""
+def decaying(parameters: Iterable[Tensor], training: Training, most: int = 1) -> list[dict[str, Any]]:
+    """Parameter groups by weight decay, which applies to all parameters or only to those of over `most` dimensions."""
     parameters = list(parameters)
-    decays = [p for p in parameters if training.decay_on == "all" or p.ndim > 1]
+    decays = [p for p in parameters if training.decay_on == "all" or p.ndim > most]
     rest = [p for p in parameters if not any(p is other for other in decays)]
     groups = [{"params": decays, "weight_decay": training.weight_decay}, {"params": rest, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

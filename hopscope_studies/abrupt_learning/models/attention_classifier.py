@@ -27,12 +27,11 @@ class ClassifierArchitecture(Shape):
 
     n_layers = 2
     n_heads = 1
+    stacks = True
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> AttentionClassifier:
         if task.d_input is None:
-            raise BadInput(
-                f"attention_classifier reads vectors, and {task.name()} has tokens; choose a task of vectors"
-            )
+            raise BadInput(f"{self.name()} reads vectors, and {task.name()} has tokens; choose a task of vectors")
         return AttentionClassifier(self, d_input=task.d_input, d_output=task.d_output, generator=generator)
 
 

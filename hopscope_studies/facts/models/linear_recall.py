@@ -29,6 +29,7 @@ class LinearArchitecture(Shape):
     n_layers = 1
     n_heads = 1
     normalised = False
+    stacks = True
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> LinearRecall:
         """The model; its weights are constants, so nothing is drawn."""

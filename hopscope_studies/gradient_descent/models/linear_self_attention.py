@@ -51,6 +51,7 @@ class LinearSelfAttentionShape(Shape):
 
     n_heads = 1
     causal = False
+    stacks = True
 
     @property
     def normalised(self) -> bool:
@@ -63,9 +64,7 @@ class LinearSelfAttentionShape(Shape):
 
     def build(self, task: Task, generator: torch.Generator | None = None) -> LinearSelfAttention:
         if not isinstance(task, PairTask):
-            raise BadInput(
-                f"linear_self_attention reads pairs (x, y), and {task.name()} has none; try linear_regression"
-            )
+            raise BadInput(f"{self.name()} reads pairs (x, y), and {task.name()} has none; try linear_regression")
         return LinearSelfAttention(self, task.d_input, generator)
 
 
