@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from hopscope.configuration.config import Config, Training
 from hopscope.core import catalogue
-from hopscope.core.settings import BadInput, guess
+from hopscope.core.settings import check_choice
 from hopscope.models.transformer import Architecture
 
 
@@ -177,6 +177,5 @@ RECIPES = {
 
 def recipe(name: str) -> Recipe:
     """A recipe by name. Raises BadInput if there is none."""
-    if name not in RECIPES:
-        raise BadInput(f"there is no preset {name!r}; choose one of {', '.join(RECIPES)}{guess(name, RECIPES)}")
+    check_choice("the preset", name, RECIPES)
     return RECIPES[name]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.core.intervals import wilson_of_mean
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import check_choice
 from hopscope.formulations.base import Question
 from hopscope.language.backends.base import Backend
 from hopscope.language.benchmarks.base import Benchmark, Exercise, Mark
@@ -68,8 +68,7 @@ class Marking(GreedyStrict):
 
 def marking(protocol: str, benchmark: Benchmark, max_tokens: int | None = None) -> Rule:
     """The rule by which a benchmark is asked and judged. Raises BadInput for another protocol than `PROTOCOLS`."""
-    if protocol not in PROTOCOLS:
-        raise BadInput(f"a benchmark is asked by {', '.join(PROTOCOLS)}; got {protocol!r}")
+    check_choice("the protocol of a benchmark", protocol, PROTOCOLS)
     if protocol == "log_likelihood":
         return LogLikelihood()
     return Marking(benchmark.MAX_TOKENS if max_tokens is None else max_tokens, protocol == "greedy_lenient")

@@ -6,7 +6,6 @@ the token's earlier position, +1 the position after it (an induction head), −1
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -41,9 +40,3 @@ def by_lag(
         mean = pattern[row[there], query[there], place[there] + lag].mean()
         curve[lag] = float(mean) if there.any() else float("nan")
     return curve
-
-
-def by_offset(pattern: Float[Tensor, "batch query key"], greatest: int = GREATEST) -> dict[int, float]:
-    """Mean attention to the position `offset` back, from 0 to `greatest`, over all queries that have one."""
-    n = min(greatest, pattern.shape[-1] - 1)
-    return {offset: float(torch.diagonal(pattern, -offset, -2, -1).mean()) for offset in range(n + 1)}

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from hopscope.core.seeds import generator
 from hopscope.measures.base import Observation, observe
-from hopscope.measures.lag_attention import by_lag, by_offset
+from hopscope.measures.lag_attention import GREATEST, by_lag
 from hopscope.models.base import Replacements
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Batch
@@ -128,3 +130,9 @@ def ranks(width: int) -> list[int]:
 def changed(model: Transformer, batch: Batch, replace: Replacements) -> float:
     """A model's error under replacements."""
     return error(Observation(model, batch, replace))
+
+
+def by_offset(pattern: Float[Tensor, "batch query key"], greatest: int = GREATEST) -> dict[int, float]:
+    """Mean attention to the position `offset` back, from 0 to `greatest`, over all queries that have one."""
+    n = min(greatest, pattern.shape[-1] - 1)
+    return {offset: float(torch.diagonal(pattern, -offset, -2, -1).mean()) for offset in range(n + 1)}

@@ -288,7 +288,7 @@ def test_the_same_seed_gives_the_same_weights(ask, tmp_path):
         (["--warmup", "5"], ["warmup and decay-steps together must fit into steps"]),
         (["--checkpoints", "often"], ["checkpoints must be such as 100"]),
         (["--measures", "nosuch"], ["no 'nosuch' in measures"]),
-        (["--preset", "transformer_e"], ["no preset 'transformer_e'", "transformer_d"]),
+        (["--preset", "transformer_e"], ["the preset must be one of", "got 'transformer_e'", "transformer_d"]),
         (["--device", "tpu"], ["device must be auto, cpu or cuda"]),
         (["--mirror", "trackio"], ["trackio is not installed", "hopscope[trackio]"]),
         (["--chains", "256", "--hops", "256"], ["more than fit into 4096 positions"]),

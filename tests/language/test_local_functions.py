@@ -275,7 +275,10 @@ def test_evaluate_knows_benchmarks(tmp_path, capsys):
     [
         (["--benchmark", "induction_bench", "--hops", "2"], "--hops is not for benchmarks"),
         (["--benchmark", "induction_bench", "--formulation", "equations"], "--formulation is not for benchmarks"),
-        (["--benchmark", "induction_bench", "--protocol", "resample"], "a benchmark is asked by greedy_strict"),
+        (
+            ["--benchmark", "induction_bench", "--protocol", "resample"],
+            "must be one of greedy_strict, greedy_lenient",
+        ),
         (["--benchmark", "induction_bensh"], "did you mean 'induction_bench'"),
         (["--benchmark", "induction_bench(kay=3)"], "has no setting 'kay'"),
         (["--benchmark", "induction_bench(k=9)"], "k must be at most 4"),

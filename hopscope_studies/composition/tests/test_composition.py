@@ -11,13 +11,13 @@ import torch
 from hopscope.core.seeds import generator
 from hopscope.experiments.results import claim_ids
 from hopscope.measures import observe
-from hopscope.measures.lag_attention import by_lag, by_offset, lag_attention
+from hopscope.measures.lag_attention import by_lag, lag_attention
 from hopscope.models.transformer import Architecture, Transformer
 from hopscope.tasks.repeated_segment import RepeatedSegment
 from hopscope_studies.composition import bridge
 from hopscope_studies.composition.cells import elsewhere
 from hopscope_studies.composition.claims import claims, critical_pools, halfway
-from hopscope_studies.composition.scores import batches, changed, error, errors, heads
+from hopscope_studies.composition.scores import batches, by_offset, changed, error, errors, heads
 from hopscope_studies.composition.tests.by_hand import by_hand
 
 # The positive control ---------------------------------------------------------------------------------------------
