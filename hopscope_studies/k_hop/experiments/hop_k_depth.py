@@ -78,8 +78,9 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def errors(run: Run, sequences: int) -> Iterator[dict[str, float]]:
     """Errors on fresh sequences, by number of hops."""
-    task, about = run.task, {"layers": run.config.model.n_layers, "loops": run.config.model.loops}
-    assert isinstance(task, HopK)
+    task, shape = run.task, run.config.model
+    assert isinstance(task, HopK) and isinstance(shape, Architecture)
+    about = {"layers": shape.n_layers, "loops": shape.loops}
     seen = observe(run.model, task.sample(sequences, generator(run.config.training.seed_eval, "errors")))
     said, answers = seen.outputs.argmax(-1), seen.batch.targets
     for k in range(task.n_hops + 1):
@@ -113,15 +114,16 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     further = -hardest.diff().dropna()
     yield told("deeper_is_better_beyond", further, "fall of the median error with one more layer", above=0)
     cells = concat([errors, PUBLISHED], axis=1, join="inner", keys=["ours", "published"])
-    pairs = [(a, b) for a in cells.itertuples() for b in cells.itertuples() if a.published - b.published >= 0.05]
-    same, some = Series([a.ours > b.ours for a, b in pairs], dtype=bool), bound("pairs", len(pairs), above=1)
+    rows: list[tuple[float, float]] = list(zip(cells.ours, cells.published, strict=True))
+    pairs = [(a, b) for a in rows for b in rows if a[1] - b[1] >= 0.05]
+    same, some = Series([a > b for (a, _), (b, _) in pairs], dtype=bool), bound("pairs", len(pairs), above=1)
     what = f"{len(same)} pairs of cells, 0.05 apart in the paper, that are in its order"
     yield told("order_as_published", same, what, of="share of", at_least=0.9, provided=some)
     compared, whole = cells[cells.published >= 0.01], bound("hops asked", float(table.k.max()), equals=16)
     less, what = compared.ours < compared.published, f"{len(compared)} settings with a smaller error"
     yield told("below_published", less, what, section="ours", of="share of", at_least=0.9, provided=whole)
-    within = looped[reached(looped.k, looped.layers)].groupby("run").error.max()
-    yield told("looped_layer_learns_hops", within, reach, looped, "ours", below=SMALL)
+    repeated = looped[reached(looped.k, looped.layers)].groupby("run").error.max()
+    yield told("looped_layer_learns_hops", repeated, reach, looped, "ours", below=SMALL)
 
 
 def reached(k: Series, layers: Series) -> Series:
@@ -136,7 +138,7 @@ def figure(table: DataFrame) -> Figure:
     ax = shown.subplots()
     for index, layers in enumerate(sorted(set(table.layers))):
         for loops, part in table[table.layers == layers].groupby("loops"):
-            how = {"color": colour(index), "ls": "-" if loops == 1 else "--"}
+            how: dict[str, Any] = {"color": colour(index), "ls": "-" if loops == 1 else "--"}
             for _, run in part.groupby("run"):
                 ax.plot(run.k, run.error, lw=0.6, alpha=0.4, **how)
             median = part.groupby("k").error.median()
