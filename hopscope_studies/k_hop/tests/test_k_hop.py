@@ -143,7 +143,7 @@ def test_two_hop_without_distractors_is_five_chains_of_two_pairs():
     with pytest.raises(BadInput, match="fewest must be at most chains, 4; got 5"):
         TwoHop(fewest=5)
     chain, others = [0, 1, 1, 2], list(range(3, 19))  # one chain, eight distractors
-    with pytest.raises(BadInput, match="there may be 5 to 5 chains"):
+    with pytest.raises(BadInput, match="there may be 5 chains"):
         task.read([*chain, *others, 0])
 
 
