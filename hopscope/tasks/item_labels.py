@@ -270,8 +270,8 @@ class ItemLabels(TokenTask):
     def targets(self, draw: Draw) -> Int[Tensor, "batch query hop"]:
         if self.asked == "last":
             return draw["labels"][:, -1:, None]
-        seen = self.by_class | self.shown_before(draw)
-        return torch.where(seen, draw["labels"], NOT_ASKED)[..., None]
+        of_class = (draw["classes"] < self.n_classes) & (self.by_class and not self.flipped)
+        return torch.where(of_class | self.shown_before(draw), draw["labels"], NOT_ASKED)[..., None]
 
     def shown(self, batch: Batch) -> Int[Tensor, "batch position"]:
         labels = batch.draw["labels"][:, :-1]
@@ -319,10 +319,10 @@ class ItemLabels(TokenTask):
         far = numpy.square(earlier - item).sum(-1)
         if len(far) and far.min() < NEAR:
             return labels[int(far.argmin())]
-        if not self.by_class:
+        if not self.by_class or self.flipped:
             return None
-        table = self.classes.double().numpy()
-        return int(numpy.square(table / math.sqrt(1 + self.noise**2) - item).sum(-1).argmin()) % self.n_labels
+        far = numpy.square(self.classes.double().numpy() / math.sqrt(1 + self.noise**2) - item).sum(-1)
+        return int(far.argmin()) % self.n_labels if far.min() < NEAR else None
 
     # Losses --------------------------------------------------------------------------------------------------
 
