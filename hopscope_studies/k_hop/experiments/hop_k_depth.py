@@ -145,7 +145,7 @@ def figure(table: DataFrame) -> Figure:
             name = f"{layers} layers" if loops == 1 else f"one layer, {loops} times"
             ax.plot(median.index, median, lw=2, marker="o", ms=4, label=name, **how)
         if layers in PUBLISHED:
-            published = PUBLISHED[layers][: table.k.max()]
+            published = PUBLISHED[layers].loc[: table.k.max()]
             ax.plot(published.index, published, color=colour(index), ls=":", marker="x", label="_")
     ax.plot([], [], color=GREY, ls=":", marker="x", label="published (length 100)")
     ax.set(xlabel="k, hops asked", ylabel="error on defined answers", title="hop-k by depth", ylim=(0, None))
