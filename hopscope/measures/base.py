@@ -70,9 +70,8 @@ class Observation:
 
     def visible(self, query: str, key: str, relation: Relation) -> Bool[Tensor, "batch query key"]:
         """The pairs of positions of two roles, of which the model lets the first see the second."""
-        inputs = self.batch.inputs
-        sees = visible(inputs.shape[1], self.model.architecture.causal, inputs.device)
-        return self.batch.roles.pairs(query, key, relation) & sees
+        pairs = self.batch.roles.pairs(query, key, relation)
+        return pairs & visible(pairs.shape[-1], self.model.architecture.causal, pairs.device)
 
     def attention_on(self, wanted: Bool[Tensor, "batch query key"]) -> dict[str, float]:
         """Mean attention (0–1) of every head to these keys, over the queries that have one; empty if none has."""

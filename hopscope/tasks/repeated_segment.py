@@ -219,7 +219,7 @@ class RepeatedSegment(OneAnswerTask):
         source = tokens[(places - (second - first)[:, None]).clip(0)]  # the token that a copy would have here
         with numpy.errstate(divide="ignore"):  # log 0 = −∞: no copy
             logs = numpy.where(inside, numpy.log((source == tokens) / p[tokens]), 0.0).cumsum(1)
-        evidence = numpy.exp(logs - logs.max(0)) * self.prior[:, None]
+        evidence = numpy.exp(logs - logs.max(0).clip(-1e300)) * self.prior[:, None]  # no copy may be possible
         asked = inside & (places >= (second + self.skipped)[:, None])
         hops = [
             mixture(evidence[:, :-1] * here, source[:, 1:], inside[:, 1:], p).tolist()

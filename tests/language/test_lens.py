@@ -141,6 +141,7 @@ class Given(Observation):
 
     def __init__(self, pattern, roles):
         self.pattern, self.batch = pattern, SimpleNamespace(roles=roles)
+        self.model = SimpleNamespace(architecture=SimpleNamespace(causal=True))
 
     def patterns(self):
         return [(short((0, head)), self.pattern[:, head]) for head in range(self.pattern.shape[1])]

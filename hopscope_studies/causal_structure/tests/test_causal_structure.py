@@ -172,7 +172,7 @@ def test_a_path_between_relations_is_clamped():
     children = [child for child in TASK.latent.children if child < TASK.length - 1]
     assert torch.equal(pattern[:, children], TASK.latent.adjacency[children].float().expand(4, -1, -1))
     assert torch.allclose(pattern[:, -1], torch.tensor(1 / TASK.length))
-    with pytest.raises(BadInput, match="no child sees a nosuch"):
+    with pytest.raises(BadInput, match="there is no role 'nosuch'"):
         Config(TASK, shape, Training(clamps="L0H0 child->nosuch ideal@0"))
 
 
