@@ -181,7 +181,7 @@ def significant(what: str, chance: float, contrary: float) -> Bound:
 
 
 def more_often(what: str, wins: int, losses: int) -> Bound:
-    """A one-sided sign test: met if there are more wins than losses by chance too seldom; see `significant`."""
+    """A one-sided sign test of wins against losses: met if so many wins are unlikely by chance; see `significant`."""
     return significant(what, *(sign_test(side, wins + losses) for side in (wins, losses)))
 
 

@@ -66,7 +66,8 @@ class Relations(Roles):
 
     def pairs(self, query: str, key: str, relation: Relation) -> Match:
         """True where the first position is the place `query` and the second stands in relation `key` to it."""
-        asking, _ = self.held()[:, self.index(query), :, None], self.index(key)
+        asking = self.held()[:, self.index(query), :, None]
+        self.index(key)  # refuses a name that is neither a place nor a relation
         if query not in self.names or relation == "other" or key not in self.matches:
             return torch.zeros_like(asking & asking.mT)
         return asking & self.matches[key]
