@@ -214,6 +214,8 @@ export interface Claim {
   scale: string;
   number: number | null;
   spread: [number | null, number | null];
+  /** 95 % interval of the mean over seeds; null or absent (older files) if there is none. */
+  interval?: [number, number] | null;
   n: number;
   threshold: string;
   verdict: "holds" | "fails" | "undecided";

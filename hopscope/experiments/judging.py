@@ -19,7 +19,7 @@ from pandas import DataFrame
 
 from hopscope.core.intervals import sign_test
 from hopscope.experiments.priors import COLUMN, NONE, under_prior
-from hopscope.experiments.values import STATISTICS, Statistic, Values, known, numbers
+from hopscope.experiments.values import STATISTICS, Statistic, Values, interval_over_seeds, known, numbers
 
 Verdict = Literal["holds", "fails", "undecided"]
 
@@ -36,6 +36,7 @@ class Claim:
         sentence: what it says, in our words.
         number: our number; NaN if there is none.
         spread: lowest and highest value over the seeds.
+        interval: 95 % interval of the values' mean over seeds; None unless there is one value for each seed.
         n: how many runs (or samples) the number is computed from.
         seeds: their seeds.
         threshold: what the number is compared with, in words.
@@ -47,6 +48,7 @@ class Claim:
     sentence: str
     number: float
     spread: tuple[float, float]
+    interval: tuple[float, float] | None
     n: int
     seeds: tuple[int, ...]
     threshold: str
@@ -243,19 +245,21 @@ class Evidence:
             provided: the claim is undecided unless this is met.
             limit: the bound on the values; see `Limit`. None: only `also` decides.
         """
+        some = self.rows if len(self.rows) or self.among is None else self.among
+        interval = interval_over_seeds(values, some)
         values = numbers(values) if isinstance(values, Iterable) else values  # an iterator is read once
         bounds = [*([bound(what, values, **limit)] if limit else []), *also]
         if not bounds and provided is None:
             raise TypeError(f"{id} is held to nothing: give a limit, or bounds")
         there, statistic = known(numbers(values)), deciding(limit) or "mean" if number is None else number
         value = value_of(there, statistic)
-        some = self.rows if len(self.rows) or self.among is None else self.among
         return Claim(
             id,
             self.section,
             under_prior(sentence, some),
             number=value,
             spread=(min(there, default=value), max(there, default=value)) if spread is None else spread,
+            interval=interval,
             n=self.rows.run.nunique() if n is None else int(n),  # of a count in numpy, too, which is no JSON
             seeds=tuple(sorted({int(seed) for seed in some.seed})),
             threshold=words_of(bounds, provided, self.source) + words_of_number(values, statistic, what, limit),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.experiments.curves import crossing
@@ -67,13 +67,6 @@ def values(table: DataFrame, condition: str, kind: str, name: str | None = None)
     return rows if name is None else rows[rows.name == name]
 
 
-def learnt(table: DataFrame, condition: str) -> dict[int, float]:
+def learnt(table: DataFrame, condition: str) -> Series:
     """The step at which a condition was learnt, by seed; ∞ if it was not learnt in training."""
-    times = values(table, condition, "learnt").fillna({"value": math.inf})
-    return {int(seed): float(step) for seed, step in zip(times.seed, times.value, strict=True)}
-
-
-def ratios(table: DataFrame, one: str, other: str) -> list[float]:
-    """For every seed of both conditions, the ratio of their learning times; NaN if neither was learnt."""
-    first, second = learnt(table, one), learnt(table, other)
-    return [first[seed] / second[seed] for seed in sorted(first.keys() & second.keys())]
+    return values(table, condition, "learnt").set_index("seed").value.fillna(math.inf)

@@ -60,7 +60,8 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
         f"# All claims\n\n{counted(claims)} {HOW_COUNTED}\n",
         "Each is judged from the committed table of its experiment alone. The spread is from the lowest to the highest "
         "value, mostly one per seed. If every value must meet a limit, the number is at the end of the spread that "
-        "decides. n counts the runs or samples behind the number.\n",
+        "decides. If there is one value for each of several seeds, their mean has a 95 % interval: Student's t, or "
+        "Wilson's for shares. n counts the runs or samples behind the number.\n",
     ]
     for study, some in by_study(claims):
         parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n\n{counted(some)}\n")
@@ -72,10 +73,12 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
 def claims_markdown(claims: Iterable[Claim]) -> str:
     """Claims as a table in Markdown, with priors in notes below it."""
     notes: list[str] = []
-    lines = ["| claim | section | scale | our number | spread | n | verdict |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| claim | section | scale | our number | spread | mean, 95 % | n | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for row in claims:
-        low, high = (show(x) for x in row["spread"])
-        numbers = (show(row["number"]), f"{low} to {high}", str(row["n"]))
+        numbers = (show(row["number"]), ends(row["spread"]), ends(row.get("interval")), str(row["n"]))
         cells = (noted(row["sentence"], notes), row["section"], row["scale"], *numbers)
         lines.append(f"| {' | '.join(cells)} | **{row['verdict']}** |")
     return "\n".join(lines) + "\n" + notes_markdown(notes)
@@ -94,6 +97,11 @@ def noted(sentence: str, notes: list[str]) -> str:
 def notes_markdown(notes: list[str]) -> str:
     """The notes below a table of claims, one for each prior."""
     return "".join(f"\n<sup>{number}</sup> With a prior: {prior}\n" for number, prior in enumerate(notes, 1))
+
+
+def ends(interval: Sequence[float | None] | None) -> str:
+    """The two ends of an interval for people; a dash if there is none."""
+    return " to ".join(map(show, interval)) if interval else "–"
 
 
 def show(number: object) -> str:

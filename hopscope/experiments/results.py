@@ -48,9 +48,10 @@ HERE = Path("results")
 
 TEXTS = ("id", "section", "sentence", "scale", "threshold", "verdict", "version")
 CLAIM = {
-    **{f.name: object for f in fields(Claim)},
+    **{f.name: object for f in fields(Claim) if f.name != "interval"},  # which older files lack
     **dict.fromkeys(TEXTS, str),
     "spread": list,
+    "interval?": (list, None),
     "runs": [str],
     "seeds": [int],
     "n": int,
@@ -230,6 +231,7 @@ def judged(source: ModuleType, table: DataFrame, scale: str) -> Iterator[dict[st
         row = asdict(claim) | {"spread": list(claim.spread), "seeds": list(claim.seeds)}
         row |= {"verdict": "undecided" if scale == "quick" else claim.verdict}
         row |= {"number": finite(claim.number), "spread": [finite(x) for x in claim.spread]}
+        row |= {"interval": claim.interval and [finite(x) for x in claim.interval]}
         yield {
             **row,
             "scale": scale,

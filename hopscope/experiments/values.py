@@ -17,6 +17,8 @@ import numpy
 import pandas
 from numpy.typing import ArrayLike
 
+from hopscope.core.intervals import interval_of_mean, wilson_of_mean
+
 Statistic = Literal["lowest", "highest", "mean", "geometric mean", "median", "total", "share of"]
 Values = Iterable[float] | float
 
@@ -53,6 +55,34 @@ def known(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
+def interval_over_seeds(values: Values, rows: pandas.DataFrame) -> tuple[float, float] | None:
+    """The 95 % interval of the mean of values, one per seed: by Student's t, or Wilson's for truth values.
+
+    Args:
+        values: a Series by seed, by run, or by the labels of some of the rows.
+        rows: the runs behind them, with columns run and seed.
+
+    Returns:
+        None for values that are not one for each of at least two seeds, and for infinite ones.
+    """
+    there = values.dropna() if isinstance(values, pandas.Series) else pandas.Series(dtype=float)
+    each = numbers(there)
+    if not 1 < len(each) == seeds_of(there.index, rows).nunique() or not all(map(math.isfinite, each)):
+        return None
+    return (wilson_of_mean if there.dtype == bool else interval_of_mean)(each)
+
+
+def seeds_of(index: pandas.Index, rows: pandas.DataFrame) -> pandas.Index:
+    """The seeds of values, by their index; empty if it has neither seeds, runs, nor labels of the rows."""
+    if "seed" in index.names:
+        return index.get_level_values("seed")
+    if "run" in index.names:
+        return index.get_level_values("run").map(dict(zip(rows.run, rows.seed, strict=True)))
+    labels = index.name is None and rows.index.is_unique
+    counted = index.equals(pandas.RangeIndex(len(index)))  # 0, 1, … are labels only by chance
+    return index.map(rows.seed) if labels and not counted else pandas.Index([])
+
+
 def lags(runs: Iterable[Iterable[float]]) -> list[float]:
     """Steps from each event to the next, over runs; each run gives the times of the same events, in the claimed order.
 
@@ -64,6 +94,12 @@ def lags(runs: Iterable[Iterable[float]]) -> list[float]:
         times = [math.inf if math.isnan(time) else float(time) for time in run]
         steps += [b - a for a, b in pairwise(times) if b < math.inf and not a == b == -math.inf]
     return steps
+
+
+def ratios(times: pandas.Series, others: pandas.Series) -> pandas.Series:
+    """The ratio of two times for every seed that has both; NaN if both are infinite."""
+    first, second = times.align(others, join="inner")
+    return first / second
 
 
 def power_law(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:

@@ -75,6 +75,7 @@ def claim(row: dict[str, Any], blocks: dict[str, Block], texts: Texts) -> dict[s
     held = {kind: f"claims/{name}/{kind}" for kind in ("table", "figure")}
     return {
         **{key: row[key] for key in KEYS},
+        "interval": row.get("interval"),
         "version": row.get("version", ""),
         "command": f"hopscope reproduce {name} --scale {row['scale']}",
         "about": texts.summary,

@@ -40,7 +40,7 @@ def course(table: DataFrame) -> Iterator[Claim]:
         "it_ends_abruptly",
         "The loss falls from three quarters to one quarter of ln N, the loss of a guess among the context's N labels, "
         "in less time than training had taken until then.",
-        [fall(part) for part in curves(losses)],
+        curves(losses).map(fall),
         "time of the fall over the time before it",
         below=1,
         of="median",
@@ -68,9 +68,10 @@ def course(table: DataFrame) -> Iterator[Claim]:
     )
 
 
-def curves(rows: DataFrame) -> list[Series]:
-    """Each run's values by step."""
-    return [part.sort_values("step").set_index("step").value for _, part in rows.groupby("run")]
+def curves(rows: DataFrame) -> Series:
+    """By run, its values by step."""
+    found = {run: part.sort_values("step").set_index("step").value for run, part in rows.groupby("run")}
+    return Series(found, dtype=object).rename_axis("run")
 
 
 def first(curve: Series, met: Callable[[float], bool]) -> float:
@@ -79,12 +80,11 @@ def first(curve: Series, met: Callable[[float], bool]) -> float:
     return next(found, math.nan)
 
 
-def first_accuracies(table: DataFrame) -> list[float]:
-    """Per run, the accuracy at the first step at which most answers are labels of the context."""
+def first_accuracies(table: DataFrame) -> Series:
+    """By run, the accuracy at the first step at which most answers are labels of the context."""
     named = curves(values(table, "context", "seen", "CLA"))
-    right = curves(values(table, "context", "right"))
-    steps = [first(curve, lambda share: share >= SOME_LABEL) for curve in named]
-    return [math.nan if math.isnan(step) else float(curve[step]) for step, curve in zip(steps, right, strict=True)]
+    steps = named.map(lambda curve: first(curve, lambda share: share >= SOME_LABEL))
+    return steps.combine(curves(values(table, "context", "right")), lambda step, curve: curve.get(step, math.nan))
 
 
 def fall(losses: Series) -> float:
@@ -93,24 +93,21 @@ def fall(losses: Series) -> float:
     return (first(losses, lambda loss: loss < 0.25 * math.log(PAIRS)) - began) / began if began else math.nan
 
 
-def head_times(table: DataFrame) -> list[float]:
+def head_times(table: DataFrame) -> Series:
     """By seed, the step at which the query's attention to its label passes one half, over the step of learning."""
-    times, heads = learnt(table, "context"), values(table, "context", "seen", "TILA2").sort_values("step")
-    return [
-        first(head.set_index("step").value, lambda share: share > HALF) / times[int(str(seed))]
-        for seed, head in heads.groupby("seed")
-    ]
+    heads = values(table, "context", "seen", "TILA2").groupby("seed")
+    steps = {seed: first(curves(head).iloc[0], lambda share: share > HALF) for seed, head in heads}
+    return Series(steps, dtype=float).rename_axis("seed") / learnt(table, "context")
 
 
 def even(table: DataFrame) -> Iterator[Claim]:
     """Claims about as many labels as pairs: plain SGD stays at ln N; Adam does not, nor does SGD if labels repeat."""
     rows = values(table, "even", "loss", "validation")
-    last = [float(curve.iloc[-1]) for curve in curves(rows)]
     yield Evidence(rows, "4", among=table).claim(
         "even_stays",
         "With as many labels as the N pairs of a sequence, all different, the loss of a model trained with plain SGD "
         "stays at ln N, that of a guess (paper: no seed learns the task).",
-        [loss / math.log(PAIRS) for loss in last],
+        curves(rows).map(lambda losses: losses.iloc[-1]) / math.log(PAIRS),
         "loss at the end over ln N",
         above=0.98,
     )
@@ -126,11 +123,10 @@ def even(table: DataFrame) -> Iterator[Claim]:
             "With as many labels as pairs, plain SGD learns the task in every run if labels may repeat in a sequence.",
         ),
     ):
-        times = learnt(table, condition)
         yield Evidence(values(table, condition, "learnt"), "ours", among=table).claim(
             id,
             sentence,
-            [math.isfinite(time) for time in times.values()],
+            learnt(table, condition) < math.inf,
             "runs that learn",
             at_least=1,
             of="share of",

@@ -27,7 +27,7 @@ def reached(told: Quantities, model: str, quantity: str, level: float) -> Series
     """The step at which a quantity first reaches a level, linearly interpolated, by seed; inf if it never does."""
     runs = told.course(model, quantity).groupby("seed")
     found = {seed: crossing(run.step.tolist(), (-run.value).tolist(), -level) for seed, run in runs}
-    return Series(found, dtype=float).fillna(float("inf"))
+    return Series(found, dtype=float).rename_axis("seed").fillna(float("inf"))
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -140,7 +140,7 @@ def about_bigrams(told: Quantities) -> Claim:
         for seed, run in told.course("basic all", quantity).groupby("seed"):
             least = float(run.value.min()) if name == "bigram" else 0.0
             found[name][seed] = crossing(run.step.tolist(), run.value.tolist(), (start + least) / 2)
-    bigram, context = (Series(found[name], dtype=float) for name in names)
+    bigram, context = (Series(found[name], dtype=float).rename_axis("seed") for name in names)
     return told.claim(
         "bigrams_before_context",
         "Global bigrams are learnt before outputs in context: the loss on bigrams is half-way to its lowest value "

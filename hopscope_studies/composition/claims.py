@@ -92,7 +92,7 @@ def gaps(curves: DataFrame, name: str) -> Series:
     for run, curve in curves.groupby("run"):
         if curve.sort_values("step").ood_error.iloc[-1] < SUCCEEDS:
             found[run] = halfway(curve, name) - halfway(curve, "ood_error")
-    return Series(found, dtype=float)
+    return Series(found, dtype=float).rename_axis("run")
 
 
 def movement_claims(curves: DataFrame) -> Iterator[Claim]:

@@ -9,7 +9,8 @@ import numpy
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, around, bound
-from hopscope.experiments.long_table import ratios, values
+from hopscope.experiments.long_table import learnt, values
+from hopscope.experiments.values import ratios
 
 BY_HAND = "by hand"
 PICKS_ONE = math.log(2)  # the loss of picking one of the context's two labels at random
@@ -27,7 +28,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         "labels_delay_more_than_classes",
         "Three times as many labels delay the phase change more than four times as many classes do (paper: more "
         "classes delay it only mildly).",
-        ratios(table, "labels", "classes"),
+        ratios(learnt(table, "labels"), learnt(table, "classes")),
         "time with more labels over time with more classes",
         above=1,
         of="median",
@@ -62,7 +63,8 @@ def per_run(rows: DataFrame, measured: object) -> Series:
     """A number for each run, computed from its steps and losses."""
     assert callable(measured)
     ordered = rows.sort_values("step").groupby("run")
-    return Series({run: measured(part.step.to_numpy(), part.value.to_numpy()) for run, part in ordered}, dtype=float)
+    found = {run: measured(part.step.to_numpy(), part.value.to_numpy()) for run, part in ordered}
+    return Series(found, dtype=float).rename_axis("run")
 
 
 def passing(steps: numpy.ndarray, losses: numpy.ndarray, level: float) -> float:
@@ -114,16 +116,16 @@ def heads(table: DataFrame) -> Iterator[Claim]:
     )
 
 
-def additivity(table: DataFrame) -> list[float]:
-    """For each free run, the correlation of two heads' margins with sums of single heads', relative to no head."""
-    found = []
-    for _, part in values(table, "free", "margin").groupby("run"):
+def additivity(table: DataFrame) -> Series:
+    """By free run, the correlation of two heads' margins with sums of single heads', relative to no head."""
+    found = {}
+    for run, part in values(table, "free", "margin").groupby("run"):
         margin = part.set_index("name").value
         gains = margin - margin["none"]
         pairs = [name for name in gains.index if " " in name]
         sums = [gains[name.split()].sum() for name in pairs]
-        found.append(float(numpy.corrcoef(gains[pairs], sums)[0, 1]) if len(pairs) > 1 else math.nan)
-    return found
+        found[run] = float(numpy.corrcoef(gains[pairs], sums)[0, 1]) if len(pairs) > 1 else math.nan
+    return Series(found, dtype=float).rename_axis("run")
 
 
 def parts(table: DataFrame) -> Iterator[Claim]:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, bound
-from hopscope.experiments.long_table import learnt, ratios, values
+from hopscope.experiments.long_table import learnt, values
+from hopscope.experiments.values import ratios
 
 #: Which clamp is faster than which, with the paper's numbers in millions of sequences (section 5).
 ORDER = {
@@ -47,7 +48,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         yield Evidence(pairs, "5", source="paper", among=table).claim(
             id,
             sentence,
-            ratios(table, one, other),
+            ratios(learnt(table, one), learnt(table, other)),
             "time over time",
             below=1,
             of="median",
@@ -62,7 +63,7 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
     yield Evidence(rows, "ours", among=table).claim(
         "no_layer_0_no_change",
         "If layer 0 is ablated throughout training, there is no phase change within the steps of the run.",
-        [math.isfinite(step) for step in learnt(table, "silent").values()],
+        learnt(table, "silent") < math.inf,
         "runs that change",
         at_most=0,
         of="share of",
@@ -72,7 +73,7 @@ def first_layer(table: DataFrame) -> Iterator[Claim]:
         "patterns_are_all_it_is_for",
         "If only the attention patterns of layer 1 depend on layer 0's output, and its values do not, every run still "
         "has its phase change.",
-        [math.isfinite(step) for step in learnt(table, "patterns").values()],
+        learnt(table, "patterns") < math.inf,
         "runs that change",
         at_least=1,
         of="share of",

@@ -80,7 +80,7 @@ def draw_best(ax: Axes, table: DataFrame) -> None:
 
 def draw_times(ax: Axes, table: DataFrame, named: dict[str, str]) -> None:
     """Draw a row per condition and a mark per seed; hollow marks are runs without a phase change."""
-    names = [name for name in named if learnt(table, name)]
+    names = [name for name in named if len(learnt(table, name))]
     for row, name in enumerate(names):
         rows = values(table, name, "learnt")
         done, never = rows[rows.value.notna()], rows[rows.value.isna()]

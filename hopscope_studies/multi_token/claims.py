@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from hopscope.core.intervals import sign_test
 from hopscope.experiments.judging import Claim, Evidence, bound, factor, significant, telling
+from hopscope.experiments.values import ratios
 
 NO_MATTER = 1.25  # times within this factor count as equal (ours)
 NAMED = 0.85  # accuracy at names, on fresh texts, from which they count as learnt at the end (ours)
@@ -65,18 +66,12 @@ def first_claims(table: DataFrame) -> Iterator[Claim]:
 # Times -----------------------------------------------------------------------------------------------------------
 
 
-def times(table: DataFrame, output: str) -> dict[int, float]:
+def times(table: DataFrame, output: str) -> Series:
     """The step at which an output (as in `PAIRS`) was learnt, by seed; ∞ if it was not learnt in training."""
-    found = of(table, "learnt", *output.split()).set_index("seed").value.fillna(math.inf)
-    return {int(str(seed)): float(step) for seed, step in found.items()}
+    return of(table, "learnt", *output.split()).set_index("seed").value.fillna(math.inf)
 
 
-def ratios(one: dict[int, float], other: dict[int, float]) -> list[float]:
-    """The ratio of two times, seed by seed; NaN if neither was learnt."""
-    return [one[seed] / other[seed] for seed in sorted(one.keys() & other.keys())]
-
-
-def signs(values: list[float]) -> tuple[float, float]:
+def signs(values: Iterable[float]) -> tuple[float, float]:
     """One-sided sign tests of ratios: the probabilities by chance of as many ratios below 1, and of as few."""
     known = [value for value in values if not math.isnan(value) and value != 1]
     n, below = len(known), sum(value < 1 for value in known)

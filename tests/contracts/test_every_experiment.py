@@ -87,7 +87,7 @@ def test_it_leaves_a_table_a_figure_and_claims(reproduced):
     assert len({row["id"] for row in claims}) == len(claims)
     for row in claims:
         assert row.keys() == {
-            *("id", "section", "sentence", "scale", "number", "spread", "n", "seeds"),
+            *("id", "section", "sentence", "scale", "number", "spread", "interval", "n", "seeds"),
             *("threshold", "verdict", "runs", "version"),
         }
         assert row["verdict"] == "undecided"  # the quick scale tests plumbing and judges nothing

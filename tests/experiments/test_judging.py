@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pandas import DataFrame, Series
+from pandas import DataFrame, Index, Series
 
 import hopscope
 from hopscope.core.intervals import interval_of_mean
@@ -87,7 +87,7 @@ def test_a_call_of_before_makes_the_same_claim():
 def test_a_claim_says_what_it_is_made_of():
     claim = one([0.8, 0.9, 0.75], above=0.7, source="paper")
     assert claim == Claim(
-        "id", "7.2", "A sentence.", 0.75, (0.75, 0.9), 3, (0, 3), "lowest loss > 0.7 (paper)", "holds"
+        "id", "7.2", "A sentence.", 0.75, (0.75, 0.9), None, 3, (0, 3), "lowest loss > 0.7 (paper)", "holds"
     )
 
 
@@ -144,6 +144,49 @@ def test_number_and_spread_may_be_given():
     claim = one([1, 2], above=0, number=1.25, spread=(-1, 4))
     assert (claim.number, claim.spread, claim.threshold) == (1.25, (-1, 4), "lowest loss > 0")
     assert one([], above=0, number=0.0).spread == (0, 0)
+
+
+def by(name, labels, values):
+    return Series(values, index=Index(labels, name=name))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [by("seed", [0, 1, 4], [1, 2, 3]), by("seed", [0, 1, 4, 5], [1, 2, NAN, 3]), by("run", list("abc"), [1, 2, 3])],
+    ids=["seeds", "unknown", "runs"],
+)
+def test_values_of_several_seeds_have_the_interval_of_their_mean(values):
+    """1, 2 and 3: a standard error of 1 / √3 times 4.303, the 97.5 % point of Student's t at two degrees of freedom."""
+    claim = one(values, above=0, rows=ROWS.assign(seed=[3, 0, 0, 1]))
+    assert claim.interval == pytest.approx((2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
+
+
+def test_the_interval_of_rows_and_of_truth_values():
+    """Wilson's for two of two: z²/(2 + z²) = 3.841 of 5.841 lies below it."""
+    rows = DataFrame({"run": ["a", "b", "c"], "seed": [0, 1, 0], "loss": [0.5, 0.75, 0.25]})
+    labelled = rows.set_index(Index([5, 7, 9]))
+    assert one(labelled.loss[[5, 7]], above=0, rows=labelled).interval == interval_of_mean([0.5, 0.75])
+    shares = one(labelled.loss[[5, 7]] > 0, above=0, of="share of", rows=labelled)
+    assert shares.interval == pytest.approx((1 - 3.8415 / 5.8415, 1), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.0],
+        Series([1.0, 2.0]),
+        by("seed", [3], [1.0]),
+        by("seed", [3, 3], [1.0, 2.0]),
+        by("seed", [3, 0], [1.0, INF]),
+        by("run", ["a", "c"], [1.0, 2.0]),
+        by("run", ["a", "z"], [1.0, 2.0]),
+        by("k", [3, 1], [1.0, 2.0]),
+    ],
+    ids=["list", "counted", "single", "twice", "infinite", "same-seed", "unknown-run", "others"],
+)
+def test_values_that_are_not_one_per_seed_have_no_interval(values):
+    """`k` has labels of rows by chance; a list does not say whose its values are."""
+    assert one(values, above=0).interval is None
 
 
 def test_who_stands_behind_it():

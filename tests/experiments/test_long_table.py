@@ -9,7 +9,8 @@ from pandas import DataFrame
 
 from hopscope import train
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.long_table import courses_of, entry, learnt, ratios, values
+from hopscope.experiments.long_table import courses_of, entry, learnt, values
+from hopscope.experiments.values import ratios
 from tests.small_runs import config
 
 NAN = float("nan")
@@ -25,14 +26,16 @@ def table(**times: list[float]) -> DataFrame:
 
 def test_what_never_was_is_later_than_anything():
     found = table(one=[10.0, NAN], other=[20.0, 40.0])
-    assert learnt(found, "one") == {0: 10.0, 1: math.inf}
-    assert ratios(found, "one", "other") == [0.5, math.inf]
-    assert ratios(found, "other", "one") == [2.0, 0.0]
-    assert math.isnan(ratios(table(one=[NAN], other=[NAN]), "one", "other")[0])
+    one, other = learnt(found, "one"), learnt(found, "other")
+    assert one.to_dict() == {0: 10.0, 1: math.inf}
+    assert ratios(one, other).to_dict() == {0: 0.5, 1: math.inf}
+    assert ratios(other, one).to_dict() == {0: 2.0, 1: 0.0}
+    assert ratios(one[1:], one[1:]).isna().all()
 
 
 def test_seeds_that_only_one_condition_has_are_left_out():
-    assert ratios(table(one=[10.0], other=[20.0, 40.0]), "one", "other") == [0.5]
+    found = table(one=[10.0], other=[20.0, 40.0])
+    assert ratios(learnt(found, "one"), learnt(found, "other")).to_dict() == {0: 0.5}
 
 
 def test_a_course_is_the_runs_own_rows(tmp_path):
@@ -43,5 +46,5 @@ def test_a_course_is_the_runs_own_rows(tmp_path):
     assert losses.value.tolist() == pytest.approx([row["val_loss"] for row in run.rows])
     assert values(found, "small", "seen", "best").value.between(0, 1).all()
     time = crossing(losses.step.tolist(), losses.value.tolist(), run.task.learnt_below)
-    assert learnt(found, "small") == {run.config.training.seed: math.inf if math.isnan(time) else time}
+    assert learnt(found, "small").to_dict() == {run.config.training.seed: math.inf if math.isnan(time) else time}
     assert entry({}, "toy", "none", None)["value"] != entry({}, "toy", "none", None)["value"]  # None is NaN

@@ -80,7 +80,7 @@ def test_the_page_has_every_claim_once_below_its_study():
         "| fig6 says.": 1,
         "| birth says.": 1,
     }
-    assert "| fig4 says. | 7 | cpu | none | 0.1 to none | 3 | **undecided** |" in page
+    assert "| fig4 says. | 7 | cpu | none | 0.1 to none | – | 3 | **undecided** |" in page
 
 
 def test_a_prior_is_said_once_below_the_table():

@@ -165,6 +165,7 @@ function Row({ claim }: { claim: Claim }) {
             <b class="num">{short(claim.number)}</b>
             {low !== null && high !== null && ` (${short(low)} to ${short(high)})`}, asked: {prose(claim.threshold)}; n
             = {claim.n}
+            {claim.interval && `; mean over seeds ${claim.interval.map(short).join(" to ")} (95 %)`}
           </p>
           <Others claim={claim} />
           <Figure block={claim.figure} />

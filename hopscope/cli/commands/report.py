@@ -27,7 +27,7 @@ from hopscope.core.settings import BadInput
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import beside
 from hopscope.experiments.counting import counted
-from hopscope.experiments.overview import claims_page, show, studies_markdown
+from hopscope.experiments.overview import claims_page, ends, show, studies_markdown
 from hopscope.experiments.results import all_claims, gone, redraw, results_in, rooms
 from hopscope.runs.integrity import is_unverified, vouch
 
@@ -132,11 +132,12 @@ COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 def tell_claims(claims: Iterable[dict[str, Any]]) -> None:
-    """Print each claim after its verdict, and below it the number with spread and n."""
+    """Print each claim after its verdict, and below it the number with spread and n, and the interval of a mean."""
     out = console()
     for row in claims:
-        verdict, (low, high) = row["verdict"], map(show, row["spread"])
+        verdict = row["verdict"]
         where = ", ".join(filter(None, (row["experiment"], row["section"], row["scale"])))
         said = beside(verdict, f"{row['sentence']} [{where}]", out.width, 11)
         out.print(tinted(verdict, COLOURS.get(verdict, "")), said.removeprefix(verdict), sep="")
-        out.print(f"{'':11}{show(row['number'])} ({low} to {high}), n = {row['n']}")
+        mean = f"; mean {ends(row['interval'])} (95 %)" if row.get("interval") else ""
+        out.print(f"{'':11}{show(row['number'])} ({ends(row['spread'])}), n = {row['n']}{mean}")

@@ -185,4 +185,4 @@ def test_a_head_is_timed_by_the_loss_of_its_own_run():
         rows += [
             {**about, "kind": "seen", "name": "TILA2", "step": s, "value": float(s >= head)} for s in range(0, 101, 10)
         ]
-    assert head_times(DataFrame(rows)) == [2.0, 2.0]
+    assert head_times(DataFrame(rows)).to_dict() == {0: 2.0, 1: 2.0}

@@ -21,7 +21,7 @@ from hopscope.tasks.some_hops import SomeHops
 from hopscope.training.trainer import Trainer
 from hopscope_studies.multi_token import cells
 from hopscope_studies.multi_token.by_hand import by_hand
-from hopscope_studies.multi_token.claims import claims, ratios, signs
+from hopscope_studies.multi_token.claims import claims, signs
 from hopscope_studies.multi_token.measures.name_accuracy import name_accuracy
 from hopscope_studies.multi_token.measures.name_attention import name_attention
 from hopscope_studies.multi_token.models.multi_token import MultiTokenArchitecture
@@ -316,9 +316,7 @@ def test_seeds_that_disagree_are_undecided():
     assert found["two_tokens_are_sooner"] == "undecided"
 
 
-def test_ratios_and_signs_by_hand():
-    found = ratios({0: 2.0, 1: math.inf, 2: 1.0, 3: math.inf}, {0: 4.0, 1: 3.0, 2: math.inf, 3: math.inf})
-    assert found[:3] == [0.5, math.inf, 0.0] and math.isnan(found[3])
+def test_signs_by_hand():
     assert signs([0.5, 0.5, 0.5, 0.5, 2.0]) == pytest.approx((6 / 32, 31 / 32))
 
 
