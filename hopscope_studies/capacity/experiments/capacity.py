@@ -126,10 +126,11 @@ def of_what_is_reachable(table: DataFrame) -> Iterator[Claim]:
     claim = partial(told, table[table.hops > table.capacity], table)
     learns, by, unlike = (beside(table, value).astype(float) for value in ("learns", "by", "three_chains"))
     fewer = (learns[False] - learns[True]).groupby(["layers", "hops", "seed"]).mean()
-    yield claim("fewer", fewer, "difference of the shares learnt", at_least=0.2, of="mean")
-    yield claim("later", by[True] / by[False], "ratio of steps", at_least=1.25, of="median")
+    yield claim("fewer", fewer, "difference of the shares learnt", at_least=0.2, of="mean", n=len(fewer))
+    later = by[True] / by[False]
+    yield claim("later", later, "ratio of steps", at_least=1.25, of="median", n=len(later))
     lost = (unlike[False] - unlike[True])[learns.min(axis=1) == 1]
-    yield claim("worse_elsewhere", lost, "difference of accuracies", above=0.05, of="median")
+    yield claim("worse_elsewhere", lost, "difference of accuracies", above=0.05, of="median", n=len(lost))
 
 
 def told(rows: DataFrame, table: DataFrame, id: str, *measured: Any, **limit: Any) -> Claim:
