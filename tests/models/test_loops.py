@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hopscope.circuits.certificates import certify
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config, Training
 from hopscope.core.settings import BadInput
+from hopscope.emergence.track import follow
 from hopscope.models.transformer import Architecture
 from hopscope.runs.importing import to_transformer_lens
 from hopscope.tasks.induction import Induction
@@ -65,6 +67,29 @@ def test_circuits_see_every_layer_of_every_loop():
     model, batch = drawn(), TASK.sample(16, 0)
     mine, theirs = Evaluator(model, batch).strengths, Evaluator(model.unrolled(), batch).strengths
     assert mine == theirs and {path.layer for path in mine} == {0, 1, 2, 3}
+
+
+def test_certificates_see_every_layer_of_every_loop():
+    model, batch = drawn(), TASK.sample(16, 0)
+    evaluators = [Evaluator(one, batch) for one in (model, model.unrolled())]
+    paths = [max(of, key=of.get) for layer in range(4) if (of := strengths_in(evaluators[0], layer))]
+    mine, theirs = (certify(evaluator, paths) for evaluator in evaluators)
+    assert mine == theirs and len(paths) == 4
+
+
+def strengths_in(evaluator: Evaluator, layer: int) -> dict:
+    return {path: strength for path, strength in evaluator.strengths.items() if path.layer == layer}
+
+
+def test_emergence_follows_a_layer_that_has_no_weights_of_its_own(tmp_path):
+    """The last loop's second layer: its strength at each checkpoint is that in the model with copies of the weights."""
+    training = Training(steps=6, batch=8, log_every=3, val_size=16, checkpoints="3")
+    run = train(Config(TASK, SHAPE, training), tmp_path / "run")
+    batch = TASK.sample(32, 0)
+    by_step = [Evaluator(run.at(step).unrolled(), batch) for step in run.steps]
+    path = max(strengths_in(by_step[-1], 3), key=by_step[-1].strengths.get)
+    found = follow(run, [path], n=32).paths[0]
+    assert found.strength == pytest.approx([evaluator.strengths[path] for evaluator in by_step], abs=1e-6)
 
 
 @pytest.mark.parametrize("attention", ["softmax", "linear", "kv_shift"])
