@@ -79,30 +79,38 @@ def test_growth_is_undecided_if_easy_data_do_not_teach():
     assert found["mixture_solves"] == "undecided"
 
 
-def test_errors_are_shares_of_defined_answers(tmp_path):
-    """Errors are counted one by one, for the hops that each sequence asks."""
+@pytest.mark.parametrize(("positions", "lengths"), [("learned", [8]), ("rotary", [8, 16])])
+def test_errors_are_shares_of_defined_answers(tmp_path, positions, lengths):
+    """Errors are counted one by one, for the hops that each sequence asks, and at twice the length if that can be."""
     recipe = Training(steps=2, batch=4, val_size=4, log_every=2)
-    run = train(Config(HopK(length=8, n_hops=2), Architecture(n_layers=1, d_model=8), recipe), tmp_path / "run")
-    batch = run.task.sample(64, generator(0, "errors"))
-    with torch.no_grad():
-        said = run.model(batch.inputs, at=run.task.query_positions).argmax(-1)
-    counts = {k: [0, 0] for k in range(3)}
-    for row, place, k in product(range(64), range(8), range(3)):
-        answer = int(batch.targets[row, place, k])
-        if answer >= 0 and answer != run.task.undefined:
-            counts[k][0] += 1
-            counts[k][1] += int(said[row, place]) != answer
-    for row in hop_k_depth.errors(run, 64):
-        asked, wrong = counts[row["k"]]
-        assert (row["answers"], row["error"]) == (asked, pytest.approx(wrong / asked))
+    shape = Architecture(n_layers=1, d_model=8, positions=positions)
+    run = train(Config(HopK(length=8, n_hops=2), shape, recipe), tmp_path / "run")
+    found = list(hop_k_depth.errors(run, 64))
+    assert list(dict.fromkeys(row["length"] for row in found)) == lengths
+    for length in lengths:
+        task, n = HopK(length=length, n_hops=2), 64 if length == 8 else 8
+        batch = task.sample(n, generator(0, "errors"))
+        with torch.no_grad():
+            said = run.model.looped(1, n_positions=task.n_positions)(batch.inputs, at=task.query_positions).argmax(-1)
+        counts = {k: [0, 0] for k in range(3)}
+        for row, place, k in product(range(n), range(length), range(3)):
+            answer = int(batch.targets[row, place, k])
+            if answer >= 0 and answer != task.undefined:
+                counts[k][0] += 1
+                counts[k][1] += int(said[row, place]) != answer
+        for row in (row for row in found if row["length"] == length):
+            asked, wrong = counts[row["k"]]
+            assert (row["answers"], row["error"]) == (asked, pytest.approx(wrong / asked))
 
 
 def errors(cells: dict[int, list[float]], loops: int = 1) -> DataFrame:
+    """The same errors at both lengths."""
     about = {"version": "v", "seed": 0, "answers": 100, "loops": loops}
     rows = [
-        {"run": f"r{layers}-{loops}", **about, "layers": layers, "k": k, "error": error}
+        {"run": f"r{layers}-{loops}", **about, "layers": layers, "length": length, "k": k, "error": error}
         for layers, row in cells.items()
         for k, error in enumerate(row)
+        for length in (100, 200)
     ]
     return DataFrame(rows)
 
