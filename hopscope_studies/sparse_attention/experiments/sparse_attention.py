@@ -58,7 +58,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
     Columns: run, version, seed, prior, weight, loss (greatest of the hops' mean validation losses over the last 100
     steps, nats), learnt (the first logged step at which every hop is below 0.5; NaN: never), entropy (mean over
     rows, nats), edges (keys of a row with attention above 0.05, mean over rows), verdict (of the circuit), paths (in
-    it; NaN if there is none).
+    it; NaN if there is none), passes (forward passes of a batch that the search made).
     """
     return rows_of(runs, lambda run: [measured(run)])
 
@@ -76,6 +76,7 @@ def measured(run: Run) -> dict[str, Any]:
         **sparsity(run),
         "verdict": circuit.verdict,
         "paths": len(circuit.paths) if circuit.paths else float("nan"),
+        "passes": sum(circuit.protocol["forwards"].values()),
     }
 
 
@@ -110,6 +111,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield of.claim("sparser", sentence, beside(table, "edges", light), RATIO.format("edges"), at_most=0.5)
     sentence, paths = f"An entropy penalty of {light:g} makes circuits use fewer paths.", beside(table, "paths", light)
     yield of.claim("fewer_paths", sentence, paths, RATIO.format("paths"), below=1.0, of="median")
+    sentence = f"Circuits of models trained with an entropy penalty of {light:g} are found in fewer forward passes."
+    passes = beside(table, "passes", light)
+    yield of.claim("faster_search", sentence, passes, RATIO.format("forward passes"), below=0.8, of="median")
     sentence = f"With an entropy penalty of {light:g} at least as many models have a circuit as without it."
     accepted = int((some.verdict == "circuit").sum() - (plain.verdict == "circuit").sum())
     yield of.claim("more_accepted", sentence, accepted, "accepted circuits more than without", at_least=0)
@@ -124,9 +128,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """A dot per run: edges, paths and loss, by the weight of entropy."""
-    shown = picture(9.0, 3.2)
-    titles = {"edges": "edges per row", "paths": "paths in the circuit", "loss": "loss"}
+    """A dot per run: edges, paths, forward passes and loss, by the weight of entropy."""
+    shown = picture(11.5, 3.2)
+    titles = {
+        "edges": "edges per row",
+        "paths": "paths in the circuit",
+        "passes": "passes of the search",
+        "loss": "loss",
+    }
     for ax, (name, title) in zip(shown.subplots(1, len(titles)), titles.items(), strict=True):
         for place, weight in enumerate(WEIGHTS):
             rows = table[table.weight == weight]

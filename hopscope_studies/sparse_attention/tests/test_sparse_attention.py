@@ -28,7 +28,7 @@ def test_even_attention_has_the_entropy_and_the_edges_of_its_rows():
     assert found["edges"] == sum(k if k < 20 else 0 for k in rows) / len(rows)
 
 
-def table(edges: float = 0.4, paths: float = 0.8, loss: float = 0.02, verdict: str = "circuit", late: float = 2.0):
+def table(edges=0.4, paths=0.8, loss=0.02, verdict="circuit", late=2.0, passes=0.7) -> DataFrame:
     """A table of two seeds; runs with entropy differ from those without by these factors, loss and verdict."""
     rows = []
     for seed in (0, 1):
@@ -44,6 +44,7 @@ def table(edges: float = 0.4, paths: float = 0.8, loss: float = 0.02, verdict: s
                     "learnt": 100 * (late if weight == 0.03 else 1),
                     "edges": 3 * (edges if light else 1),
                     "paths": 10 * (paths if light else 1),
+                    "passes": 2000 * (passes if light else 1),
                     "verdict": verdict if light else "circuit",
                 }
             )
@@ -60,6 +61,7 @@ def verdicts(**changes) -> dict[str, str]:
         ("solved", {"loss": 0.06}),
         ("sparser", {"edges": 0.6}),
         ("fewer_paths", {"paths": 1.0}),
+        ("faster_search", {"passes": 0.9}),
         ("more_accepted", {"verdict": "partial"}),
         ("too_much_is_late", {"late": 1.0}),
     ],
