@@ -11,7 +11,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput, setting
+from hopscope.curricula.base import Curriculum
 from hopscope.problem.factsheet import Draw
 from hopscope.problem.oracle import Fact, Problem
 from hopscope.problem.relations import Relations, pointing
@@ -30,12 +32,33 @@ class HopK(OneAnswerTask):
 
     find¹(i) is the latest j < i with x_(j−1) = x_i, find^k its k-th iterate; the answer at i is x at find^k(i), or ~ if
     there is none. No letter follows itself. The loss of hop k is that of sequences that ask for k hops. Undefined
-    answers are trained on, but do not count for accuracy, as in the paper.
+    answers are trained on, but do not count for accuracy, as in the paper. A curriculum chooses the greatest number of
+    hops that a batch draws.
     """
 
     length: int = setting(48, "number of letters (paper: 100)", low=2, high=4096)
     n_letters: int = setting(4, "number of different letters", low=2, high=64)
     n_hops: int = setting(4, "greatest number of hops; each sequence draws 0 … this (paper: 16)", low=1, high=64)
+    curriculum: str = setting("none", "stages of the greatest number of hops drawn; none: --hops", since="0.2.0")
+    drawn: int | None = setting(None, "greatest number of hops drawn in a stage; default: --hops", low=1, since="0.2.0")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.drawn is not None and self.drawn > self.n_hops:
+            raise BadInput(f"drawn must be at most hops, {self.n_hops}; got {self.drawn}")
+        _ = self.taught_by  # raises for an unknown name
+
+    @property
+    def taught_by(self) -> Curriculum:
+        return catalogue.find("curricula", self.curriculum)()
+
+    @property
+    def hardest(self) -> int:
+        return self.n_hops
+
+    def at(self, difficulty: int) -> HopK:
+        """Sequences that draw 0 … `difficulty` hops, for the same model."""
+        return self if difficulty == (self.drawn or self.n_hops) else self.but(drawn=difficulty)
 
     @property
     def d_vocab(self) -> int:  # type: ignore[override]
@@ -75,7 +98,7 @@ class HopK(OneAnswerTask):
         letters = torch.cat([first, turns], 1).cumsum(1) % self.n_letters  # no letter follows itself
         return {
             "letters": letters,
-            "hops": torch.randint(self.n_hops + 1, (n, 1), generator=generator, device=device),
+            "hops": torch.randint((self.drawn or self.n_hops) + 1, (n, 1), generator=generator, device=device),
         }
 
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:

@@ -11,6 +11,7 @@ from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
 from hopscope.curricula.base import Curriculum
 from hopscope.models import Transformer
+from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.k_fold import KFold
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
@@ -47,7 +48,7 @@ def test_it_follows_from_progress_and_generator_alone(curriculum):
     assert curriculum.difficulty(offered, 0.5, a) == curriculum.difficulty(offered, 0.5, b)
 
 
-@pytest.mark.parametrize("kind", [Retrieval, SymbolicRetrieval, KFold])
+@pytest.mark.parametrize("kind", [Retrieval, SymbolicRetrieval, KFold, HopK])
 def test_every_stage_suits_one_model_and_evaluation_is_of_the_hardest(request, curriculum, kind):
     """Batches of all stages go through the model of the hardest; its outputs are as many numbers at every stage."""
     name = request.node.callspec.params["curriculum"]
@@ -56,9 +57,8 @@ def test_every_stage_suits_one_model_and_evaluation_is_of_the_hardest(request, c
     for i in range(8):
         stage = task.stage(i / 7, generator(0, "difficulty", i))
         assert stage.d_output == task.d_output
-        assert stage.d_output == (1 if kind is Retrieval and not curriculum.asks_every_hop else len(task.hop_names)) * (
-            task.d_symbol if kind is Retrieval else task.d_vocab
-        )
+        answers = 1 if kind is HopK or (kind is Retrieval and not curriculum.asks_every_hop) else len(task.hop_names)
+        assert stage.d_output == answers * (task.d_symbol if kind is Retrieval else task.d_vocab)
         batch = stage.sample(2, i)
         loss = stage.loss(model(batch.inputs, at=stage.query_positions), batch.targets)
         assert loss.isfinite()
@@ -87,6 +87,16 @@ def test_a_listed_order_loses_the_steps_that_have_not_come():
     task = Retrieval(n_hops=4, order="3,1,4,2", curriculum="staged")
     assert [task.at(hops).order for hops in (1, 2, 3, 4)] == ["1", "1,2", "3,1,2", "3,1,4,2"]
     assert task.at(2).sample(2).inputs.shape[1] == 4 * 5
+
+
+def test_a_stage_of_hop_k_draws_fewer_hops_for_the_same_model():
+    """The first of four stages draws 0 and 1, the last 0 … 4; runs without a curriculum are those of before."""
+    task, random = HopK(n_hops=4, length=12, curriculum="staged"), torch.Generator()
+    drawn = [set(task.stage(at, random).sample(200).draw["hops"].flatten().tolist()) for at in (0.0, 0.3, 0.99)]
+    assert drawn == [{0, 1}, {0, 1, 2}, {0, 1, 2, 3, 4}] and task.stage(0.0, random).d_vocab == task.d_vocab
+    with pytest.raises(BadInput, match="drawn must be at most hops, 4; got 5"):
+        HopK(n_hops=4, drawn=5)
+    assert Config(HopK(length=100, n_hops=16), Architecture(n_layers=4, n_heads=4)).identity == "c7d045812d65"
 
 
 def test_stages_by_hand():
