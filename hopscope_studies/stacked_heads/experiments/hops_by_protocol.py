@@ -40,7 +40,7 @@ COUNT = {"quick": 4, "cpu": 16, "long": 16, "paper": 120}  # questions
 FILLED, REPEATED = "filler_tokens(by=log_likelihood, n_numbers=100)", "repeated_problem(by=log_likelihood, n_times=2)"
 DIRECT = ("log_likelihood", FILLED, REPEATED)
 #: The most hops that are asked with a chain of thought; at five hops of kingdoms all of SmolLM2's 16 were cut off.
-THOUGHT_OVER = {"equations": 8, "kingdoms": 4}
+THOUGHT_OVER = {"kingdoms": 4}
 
 
 def runs(scale: str) -> Iterator[Asked]:
@@ -55,7 +55,7 @@ def asked(models: Iterable[str], scale: str, count: int) -> Iterator[Asked]:
             for hops in worded(formulation, DEPTHS.get(scale, tuple(range(1, 9)))):
                 for protocol in DIRECT:
                     yield Asked(model, formulation, hops, protocol=protocol, count=count)
-                if scale != "cpu" and hops <= THOUGHT_OVER.get(formulation, 0) and model not in BASE:
+                if scale != "cpu" and hops <= THOUGHT_OVER.get(formulation, hops) and model not in BASE:
                     yield Asked(model, formulation, hops, "chat", "chain_of_thought", count, max_tokens=256)
 
 
