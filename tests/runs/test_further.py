@@ -13,6 +13,7 @@ from hopscope.models.transformer import Architecture
 from hopscope.runs.further import further
 from hopscope.tasks.hop_k import HopK
 from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.training.trainer import Trainer
 
 TASK = Retrieval(n_hops=2, n_chains=2, curriculum="mixture")
@@ -38,6 +39,21 @@ def test_a_table_counts_the_symbol_nearest_to_each_answer():
         right, shares = right + sum(hits), [*shares, sum(hits) / 2]
     assert row["accuracy"] == pytest.approx(right / 40) and (row["low"], row["high"]) == wilson_of_mean(shares)
     assert (row["hops"], row["loops"], row["chains"], row["n"]) == (3, 5, 2, 20)
+
+
+def test_tokens_are_asked_further_with_more_chains():
+    """Of three chains of three hops, the likeliest token of each query is counted, for a model of two and two."""
+    task = SymbolicRetrieval(n_hops=2, n_chains=2, curriculum="mixture")
+    model = drawn(task=task)
+    [row] = further(model, task, [3], [4], chains=3, n=20, seed=7)
+    posed = SymbolicRetrieval(n_hops=3, n_chains=3, curriculum="none")
+    batch = posed.sample(20, generator(7, "further", 3))
+    answers = model.looped(4, n_positions=posed.n_positions)(batch.inputs, at=slice(-3, None)).argmax(-1)
+    right = [
+        [int(a) == int(t) for a, t in zip(*pair, strict=True)] for pair in zip(answers, batch.targets, strict=True)
+    ]
+    assert row["accuracy"] == pytest.approx(sum(map(sum, right)) / 60)
+    assert (row["hops"], row["loops"], row["chains"]) == (3, 4, 3)
 
 
 def test_a_lengthened_model_answers_short_sequences_as_before():
