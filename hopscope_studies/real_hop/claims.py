@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -20,53 +22,7 @@ NODES = "beyond (E; Wang et al., 2023)"
 TWO = "beyond (Biran et al., 2024)"
 
 #: What is claimed, by id; `{model}` is the model asked.
-SENTENCES = {
-    "the_question_moves_the_answer": "{model} answers one hop: the right answer's logit is above that of the answer to "
-    "a paired question, which asks about another chain of the same facts.",
-    "few_nodes_keep_it": "A circuit of at most a tenth of {model}'s heads and MLPs keeps at least 0.8 of its one-hop "
-    "logit difference on facts that the search never saw.",
-    "it_is_lost_without_them": "Without its one-hop circuit, {model} loses at least 0.8 of its one-hop logit "
-    "difference.",
-    "it_is_lost_without_the_heads": "Without the heads of its one-hop circuit, but with the circuit's MLPs in place, "
-    "{model} loses at least 0.8 of its one-hop logit difference.",
-    "random_nodes_keep_nothing": "Control for {model}'s one-hop circuit: as many random heads and MLPs keep next to "
-    "nothing of the logit difference.",
-    "random_nodes_cost_little": "Control for {model}'s one-hop circuit: in the median, removing as many random heads "
-    "and MLPs costs little of the logit difference.",
-    "single_tokens_keep_it": "The heads and MLPs of {model}'s one-hop circuit are needed at a few tokens only: "
-    "computing at these tokens alone, they keep at least 0.8 of the logit difference on other facts.",
-    "half_of_the_edges_keep_it": "In {model}'s one-hop circuit, at most half of the possible edges between its heads "
-    "and MLPs at single tokens keep at least 0.8 of the logit difference on other facts.",
-    "random_edges_do_not": "Control: in {model}'s one-hop circuit, as many random edges between its heads and MLPs at "
-    "single tokens keep next to nothing of the logit difference.",
-    "smaller_than_acdc": "ACDC finds a larger one-hop circuit in {model} than our search does, counted in heads and "
-    "MLPs (with ACDC's threshold τ at one per cent of the logit difference).",
-    "gradients_alone_keep_less": "The heads and MLPs of {model} with the highest EAP scores, as many as our one-hop "
-    "circuit has, keep less of the logit difference on other facts than our circuit does.",
-    "same_nodes_for_other_facts": "Searches on different draws of facts find much the same one-hop circuit in {model}, "
-    "by the Jaccard similarity of its heads and MLPs.",
-    "one_hop_in_other_words": "{model} answers one hop in all other wordings, too.",
-    "same_nodes_in_other_words": "In every other wording in which {model} answers one hop, its circuit shares with the "
-    "circuit for equations at least half of the heads and MLPs of the smaller circuit.",
-    "two_hops_fail": "Asked for two hops, {model} reaches at most a quarter of the logit difference that it reaches "
-    "for one hop with the same facts.",
-    "given_the_first_hop_it_does_the_second": "Asked for two hops, {model} reaches at least half of one hop's logit "
-    "difference if the first hop's answer x_1 is patched in at the query at a third of the depth.",
-    "the_first_hop_is_not_there_in_time": "Asked for two hops, {model} does not hold the first hop's answer x_1 at the "
-    "query in time: up to the last layer at which patching it in helps, no probe decodes it better than with shuffled "
-    "labels.",
-    "it_comes_when_it_is_too_late": "Asked for two hops, {model} holds the first hop's answer x_1 at the query too "
-    "late: after the last layer at which patching it in helps, a probe decodes it better than with shuffled labels.",
-    "running_layers_twice_does_not_help": "Running layers twice does not help {model} with two hops: back-patching the "
-    "query's residual stream does no better than patching in residual streams of other facts.",
-    "perfect_lookups_suffice": "With perfect attention in the look-up heads, {model}'s one-hop logit difference is at "
-    "least five times that of the unchanged model, and higher than with the same change to as many random heads.",
-    "louder_heads_help": "With the outputs of its circuit's heads scaled up, {model}'s one-hop logit difference is at "
-    "least twice that of the unchanged model, and higher than with the same change to as many random heads.",
-    "quieter_opponents_help": "With the outputs of the five heads that most work against the answer scaled down, "
-    "{model}'s one-hop logit difference is at least 1.5 times that of the unchanged model, and higher than with the "
-    "same change to as many random heads.",
-}
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
 #: The claim on each change: id, kind and name of its rows, and the factor on the metric that is asked.
 CHANGES = (
     ("perfect_lookups_suffice", "perfect", "all of these", 5.0),
