@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -19,50 +21,7 @@ LATE = 2 / 3  # share of the layers (ours)
 OFTEN = 0.75  # share of the prompts (ours)
 CONTROLS = ("random", "same layers")
 #: What is claimed, by id.
-SENTENCES = {
-    "enough_is_known": "{models} knows at least a dozen facts for every prompt template: for {right:.0f} of {all:.0f} "
-    "prompts its likeliest next word is right.",
-    "ten_heads_write_the_topic": "Ten heads, called topic heads, write at least half of what all heads together "
-    "write in the subject's direction at the last token, and ten random heads next to nothing.",
-    "they_write_the_subject_more_than_the_answer": "What topic heads write at the last token lies more in the "
-    "subject's direction than in the answer's, with both directions fitted jointly.",
-    "topic_heads_look_at_the_subject": "Topic heads (the ten that write the subject) attend to the subject more "
-    "than any of ten random sets of heads, and of ten sets of heads of the same layers.",
-    "the_topic_comes_first": "The median layer of the topic heads (the ten that write the subject) is no later "
-    "than that of the MLP that adds most to the answer.",
-    "topic_heads_are_needed": "Replacing the topic heads' outputs by their means over subjects lowers the answer's "
-    "logit, measured against other answers of the relation, more than replacing those of any of ten random sets of "
-    "heads, and of ten sets of the same layers.",
-    "topic_heads_carry_the_argument": "If the topic heads' outputs are taken from another subject's prompt, the answer "
-    "moves further towards the other subject's answer than if the outputs of any random set of heads are.",
-    "mlps_apply_it_to_the_argument": "If the topic heads' outputs are taken from another subject's prompt, what MLPs "
-    "add to the logits moves further towards the other subject's answer than if the outputs of any random set of heads "
-    "are.",
-    "a_late_mlp_adds_the_answer": "The MLP that adds most to the answer's logit is in the last third of the "
-    "layers, and adds more to it than to other subjects' answers (judged on other facts than those that chose it).",
-    "the_answer_is_in_it": "If the output of the MLP that adds most to the answer is regressed on directions, the "
-    "coefficient of the answer's direction is above 0 and above those with answers shuffled.",
-    "heads_explain_it": "A linear regression on heads' outputs and the rest of its input explains how the output "
-    "of the MLP that adds most to the answer varies between subjects (R², on facts that were not fitted).",
-    "it_erases_and_amplifies": "The MLP that adds most to the answer erases what some topic heads wrote and "
-    "amplifies what others wrote: the intervals of some regression coefficients lie below 0, and those of others "
-    "above 0.",
-    "the_intercept_points_to_the_kind": "In the regression of the output of the MLP that adds most to the answer, "
-    "the intercept, which is the same for all subjects, adds more to answers of its relation than to those of "
-    "other relations.",
-    "the_last_layer_suppresses": "The last layer lowers the right answer's logit in more than three quarters of "
-    "the prompts (paper: in all models).",
-    "halving_it_helps": "If what the last layer adds is halved, the right answer becomes more probable (paper: "
-    "suppression can be reversed).",
-    "the_kind_before_the_fact": "Going up the layers, the loss on the answer's relation is halved before the loss "
-    "on the answer within its relation, as happens over training in the toy models of `facts`.",
-    "mlps_add_more_than_heads": "MLPs add more than heads do to the right answer's logit, measured against other "
-    "answers of the relation.",
-    "by_hand": "Control: in a model with hand-set weights the measures find what was planted: the topic head, the "
-    "MLP that adds the answer with its coefficient, and the suppression in the last layer.",
-    "untrained": "Control: at initial weights no MLP adds the answer, and the last layer lowers as many answers as "
-    "it raises.",
-}
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
 told = telling(SENTENCES)
 
 
