@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -17,40 +19,20 @@ FAILS, SUCCEEDS = 0.5, 0.2  # errors out of distribution (ours)
 TOGETHER = 0.1  # share of training within which two things count as simultaneous (ours)
 ERROR, FINAL = "error out of distribution", "final error out of distribution"
 RUN = "code, run.sh"
-#: Curves that the error out of distribution is compared with: claim, what it is, in words, the paper's section.
-MEASURES = (
-    ("shift_rises_as_the_error_falls", "shift", "attention of layer 0 at its best fixed offset"),
-    ("induction_rises_as_the_error_falls", "induction", "attention of layer 1 at its best lag"),
-    ("match_rises_as_the_error_falls", "diagonal", "the diagonal score of W_QK W_OV"),
-)
-#: What is claimed, by id; some sentences say what, which rank or which pool.
-SENTENCES = {
-    "untrained_knows_nothing": "Control: before training, models copy no better out of distribution than by guessing.",
-    "one_layer_fails_elsewhere": "One layer of attention does not learn to copy segments longer than in training and "
-    "of other tokens (paper: its error stays near that of guessing).",
-    "two_layers_succeed_elsewhere": "Two layers of attention learn to copy segments longer than in training and of "
-    "other tokens (paper: the error falls to nearly 0).",
-    "weights_match": "The product of layer 1's W_QK and layer 0's W_OV is large on its diagonal: it has a higher "
-    "diagonal score than with the directions of W_OV shuffled.",
-    "subspaces_match": "The subspace that layer 1's W_QK reads at keys overlaps with the subspace that layer 0's "
-    "W_OV writes: the cosines of their principal angles exceed those of random subspaces by more than 0.1.",
-    **{id: f"In runs that learn to copy, {words} rises while the error out of distribution falls: both are halfway at "
-       f"the same time, to within {TOGETHER:.0%} of training (paper: simultaneous)." for id, _, words in MEASURES},
-    "bridge_is_needed": "Projecting the shared directions out of layer 0's output breaks copying; doing the same with "
-    "as many random directions does not ({rank:g} directions that the heads of both layers share).",
-    "bridge_is_enough": "Keeping only the shared directions of layer 0's output spares copying; doing the same with as "
-    "many random directions does not ({rank:g} directions that the heads of both layers share).",
-    "small_pools_are_memorised": "Trained on {pool} different segments, models memorise these and do not copy others.",
-    "large_pools_are_not": "Trained on {pool} different segments, models also copy out of distribution with a low "
-    "error.",
-    "critical_pool": "There is a critical number of different training segments at which the error out of "
-    "distribution falls below one half (paper: between 740 and 750 segments).",
-}  # fmt: skip
+#: Curves that the error out of distribution is compared with, by claim.
+MEASURES = {
+    "shift_rises_as_the_error_falls": "shift",
+    "induction_rises_as_the_error_falls": "induction",
+    "match_rises_as_the_error_falls": "diagonal",
+}
+#: What is claimed, by experiment and id; some sentences say which rank or which pool.
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
 
 
 def told(evidence: Evidence, id: str, *measured: Any, about: Mapping[str, Any] | None = None, **how: Any) -> Claim:
     """`Evidence.claim` with its sentence, which is `about` something."""
-    return evidence.claim(id, SENTENCES[id].format(**about or {}), *measured, **how)
+    sentence = SENTENCES["composition"][id].format(together=TOGETHER, **about or {})
+    return evidence.claim(id, sentence, *measured, **how)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -97,7 +79,7 @@ def gaps(curves: DataFrame, name: str) -> Series:
 
 def movement_claims(curves: DataFrame) -> Iterator[Claim]:
     """Claims about measures that change while the error falls."""
-    for id, name, _ in MEASURES:
+    for id, name in MEASURES.items():
         difference = gaps(curves, name)
         evidence = Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves)
         apart = "distance in shares of training"

@@ -14,33 +14,11 @@ from pandas import DataFrame, Series
 
 from hopscope.core.intervals import wilson
 from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope_studies.composition.claims import SENTENCES
 
 SONG, CONTROL = "4 (language models)", "control (ours)"
 JOINT = 2.4977  # standard errors of an interval that is 95 % for four kinds together (Bonferroni)
 KEPT = 0.8  # share of what is above guessing, or of an accuracy, that must be left (ours)
-SENTENCES = {
-    "rules_are_found": "SmolLM2-135M finds the rule of all four kinds of prompts with replaced answers: it is right "
-    "more often than by guessing.",
-    "cutting_costs_more_than_random": "On prompts with replaced answers, cutting the eight strongest induction heads "
-    "leaves fewer right answers than cutting eight random heads does (all kinds together whose rule the model finds).",
-    "cutting_costs_more_than_the_same_layers": "On prompts with replaced answers, cutting the eight strongest "
-    "induction heads leaves fewer right answers than cutting eight random heads of the same layers does (all kinds "
-    "together whose rule the model finds).",
-    "cutting_costs_more_in_every_kind": "On prompts with replaced answers, cutting the eight strongest induction heads "
-    "leaves fewer right answers than cutting eight random heads does in every kind whose rule the whole model finds.",
-    "guessing_is_left": "With the eight strongest induction heads cut, prompts with replaced answers are answered no "
-    "better than by guessing (in each kind whose rule the whole model finds).",
-    "random_heads_are_spared": "With eight random heads cut, at least 0.8 of what the model's right answers to prompts "
-    "with replaced answers are above guessing is left (mean over kinds whose rule it finds, seeds and draws).",
-    "familiar_answers_need_them_less": "Of what is above guessing, cutting the eight strongest induction heads costs a "
-    "larger share where answers are replaced than where they are familiar.",
-    "capitals_are_remembered": "With the eight strongest induction heads cut, at least 0.8 of the right answers to "
-    "pairs of countries and their own capitals are left, because the model knows them.",
-    "shuffled_is_guessing": "Control: with shuffled examples the model is right as often as by guessing, in every kind "
-    "of prompts.",
-    "the_script_knows": "Control: a script that knows the rules and reads the prompts alone is always right, and as "
-    "often as by guessing if the examples are shuffled.",
-}
 
 
 def pooled(table: DataFrame, by: str = "kind") -> DataFrame:
@@ -92,7 +70,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def told(evidence: Evidence, id: str, *measured: Any, **how: Any) -> Claim:
     """`Evidence.claim` with its sentence, and with the number of prompts with replaced answers as n."""
     rows = evidence.rows[(evidence.rows.form == "replaced") & (evidence.rows.cut == "nothing")]
-    return evidence.claim(id, SENTENCES[id], *measured, n=int(rows.n.sum()), **how)
+    return evidence.claim(id, SENTENCES["hidden_rules"][id], *measured, n=int(rows.n.sum()), **how)
 
 
 def ends_around(found: DataFrame, form: str) -> list[float]:

@@ -11,6 +11,7 @@ from pandas import DataFrame, Series
 from hopscope.core.wording import count
 from hopscope.experiments.judging import Claim, Evidence, bound, telling
 from hopscope.experiments.reports import of
+from hopscope_studies.composition.claims import SENTENCES
 
 SONG = "4 (language models)"
 MAIN, RANK = "induction 8", 10
@@ -18,49 +19,7 @@ BEST_DRAW = "distance of the lower end from the best draw"
 GONE = 0.1  # share of the accuracy that is left (ours)
 SPARED = 0.8  # share of the accuracy that is left with random heads cut (ours)
 PLAIN = 0.25  # of what is lost on repeats (ours, as for retrieval heads)
-#: What is claimed, by id.
-SENTENCES = {
-    "cutting_costs_more_than_random": "Ablating the eight highest-scoring induction heads lowers the accuracy on a "
-    "random sequence's second copy more than ablating any of ten random sets of eight (the paper reports this of "
-    "Pythia-7B).",
-    "cutting_costs_more_than_the_same_layers": "Ablating the eight highest-scoring induction heads lowers the accuracy "
-    "on a random sequence's second copy more than ablating any of ten sets of eight heads of the same layers.",
-    "cutting_costs_more_nats": "Ablating the eight highest-scoring induction heads lowers the log-probability of a "
-    "random sequence's second copy more than ablating any of ten random sets of eight.",
-    "sixteen_cost_more_than_random": "Ablating the sixteen highest-scoring induction heads lowers the log-probability "
-    "of a random sequence's second copy more than ablating any of ten random sets of sixteen.",
-    "plain_text_is_spared": "Ablating the eight highest-scoring induction heads raises the loss on plain text by at "
-    "most a quarter of its rise on the second copy of a random sequence ({seeds}).",
-    "copying_is_gone": "With the eight highest-scoring induction heads ablated, the model predicts hardly any token "
-    "of a repeated random sequence's second copy correctly.",
-    "random_heads_are_spared": "With eight random heads ablated, most of the accuracy on a repeated random "
-    "sequence's second copy is left on average (paper: nine tenths of it).",
-    "previous_token_heads_are_needed": "Ablating the eight highest-scoring previous-token heads lowers the accuracy "
-    "on the second copy more than ablating any of ten random sets of eight.",
-    "subspaces_match": "The subspaces that the eight best previous-token heads write overlap more with those that "
-    "the eight best induction heads read at keys than is so for random heads of the same layers, in each of twenty "
-    "draws.",
-    "more_than_turned_at_random": "The subspaces that the eight best previous-token heads write overlap more with "
-    "those that the eight best induction heads read at keys than randomly rotated copies do, in each of twenty draws.",
-    "the_best_match_more": "On average over induction heads, the subspace that a head reads at keys overlaps more "
-    "with the subspace written by its best-matching previous-token head than with the subspace written by the "
-    "best-matching of eight random heads of the same layers. This is so for each of twenty draws of random heads.",
-    "the_best_are_previous_token_heads": "For at least half of the eight best induction heads, the earlier head "
-    "whose written subspace overlaps most with what they read at keys is one of the eight best previous-token heads.",
-    "previous_token_heads_come_first": "The subspace that a previous-token head writes overlaps more with what an "
-    "induction head reads at keys than those of most other earlier heads do, on average over pairs.",
-    "overlap_ranks_with_induction": "Heads that read at keys more of what previous-token heads write have higher "
-    "induction scores (Spearman's rank correlation over all heads after the first previous-token head's layer).",
-    "weights_match": "The diagonal score of W_QK W_OV is higher for pairs of an induction head and a previous-token "
-    "head than for random heads of the same layers, and than with W_OV shuffled (ten draws each).",
-    "closer_in_the_toy": "The subspaces of the toy models' two heads overlap more, beyond chance, than the subspace "
-    "of an induction head of SmolLM2 overlaps with that of its best-matching previous-token head.",
-    "by_hand": "Control: in a model with hand-set weights only the copying head and the head that it reads from "
-    "share a subspace; without the copying head no answer is right, and without the other head of its layer all are.",
-    "untrained": "Control: at initial weights the subspaces of the heads with the highest induction and "
-    "previous-token scores overlap no more than randomly rotated subspaces.",
-}
-told = telling(SENTENCES)
+told = telling(SENTENCES["composition_llm"])
 
 
 def drawn(table: DataFrame, kind: str, name: str, rank: int | None = None) -> Series:
@@ -106,9 +65,9 @@ def about_sparing(table: DataFrame) -> Iterator[Claim]:
     low = of(table, "beyond the worst random: accuracy", "previous", "low")
     yield claim("previous_token_heads_are_needed", low, "lower end of share of tokens", above=0)
     shares = (of(table, "lost log_p on plain text", MAIN) / of(table, "lost log_p", MAIN)).dropna()
-    evidence = Evidence(table[table.kind == "lost log_p on plain text"], SONG)
-    id, what = "plain_text_is_spared", "nats lost on text as a share of those on copies"
-    yield evidence.claim(id, SENTENCES[id].format(seeds=count(len(shares), "seed")), shares, what, at_most=PLAIN)
+    evidence, id = Evidence(table[table.kind == "lost log_p on plain text"], SONG), "plain_text_is_spared"
+    sentence = SENTENCES["composition_llm"][id].format(seeds=count(len(shares), "seed"))
+    yield evidence.claim(id, sentence, shares, "nats lost on text as a share of those on copies", at_most=PLAIN)
 
 
 def about_bridges(table: DataFrame) -> Iterator[Claim]:

@@ -18,8 +18,9 @@ from hopscope.core.settings import BadInput
 from hopscope.experiments.results import claim_ids
 from hopscope.language.lens.attention import Lens
 from hopscope.language.lens.by_hand import one_per_word
+from hopscope_studies.composition.claims import SENTENCES
 from hopscope_studies.composition.experiments import hidden_rules
-from hopscope_studies.composition.hidden.claims import SENTENCES, pooled
+from hopscope_studies.composition.hidden.claims import pooled
 from hopscope_studies.composition.hidden.measured import SCRIPT, HiddenRules, encoded, right_without, sets_of
 from hopscope_studies.composition.hidden.prompts import CHANCE, FORMS, KINDS, Prompt, followed, prompt
 from hopscope_studies.composition.tests.made_up import hidden
@@ -123,7 +124,7 @@ def verdicts(table: DataFrame) -> dict[str, str]:
 
 def test_all_hold_where_rules_need_the_heads_alone():
     found = verdicts(rows())
-    assert list(found) == claim_ids("hidden_rules") and set(found) == set(SENTENCES)
+    assert list(found) == claim_ids("hidden_rules") and set(found) == set(SENTENCES["hidden_rules"])
     assert {id for id, verdict in found.items() if verdict != "holds"} == set()
 
 
