@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pandas
 from pandas import DataFrame, Series
@@ -16,33 +18,16 @@ COPIES = 0.2  # attention at lag +1 above which a head counts as copying (ours)
 CONTIGUOUS = 2.0  # contiguity above which answers count as contiguous (ours); 1 is even recall
 TOGETHER = 0.8  # rank correlation over checkpoints above which two measures count as rising together (ours)
 RANDOM = ["even near", "exponential near"]  # shares of random curves of either kind that are near recall
-#: What is claimed, by id.
-SENTENCES = {
-    "simulation_is_the_closed_form": "Control: in the simulation of the CMR model of human recall, with β_rec = 1 "
-    "and γ = 0 the probability of recall at lag d is proportional to (1 − β_enc)^(d−1).",
-    "random_curves_are_near": "Control: by the paper's criterion, a few per cent of random attention curves resemble "
-    "the CMR model of human recall (on the authors' grid 2 to 6 %).",
-    "copying_heads_recall": f"Every head that copies (attention above {COPIES:g} at lag +1) attends by lag like the "
-    "CMR model of human recall, by the paper's criterion and by our stricter one (paper: induction heads do).",
-    "every_model_has_one": "Every model that copies has a head that attends to the token after an earlier occurrence "
-    f"(attention above {COPIES:g} at lag +1).",
-    "other_heads_do_not": "Heads that do not copy attend by lag like the CMR model of human recall no more often "
-    "than random curves do (by the paper's criterion).",
-    "distance_falls": "The distance of every copying head's attention by lag from the CMR model of human recall "
-    "falls in training (paper: it falls in Pythia, too).",
-    "answers_are_contiguous": "After a token of a list shown before, models mostly answer with the token that "
-    "followed it (contiguity: probability of recall at lag +1 over the mean at lags 2 to 5 on either side).",
-    "answers_lean_forward": "After a token of a list shown before, models recall the next token rather than the "
-    "previous one (asymmetry: probability of recall at lag +1 minus that at lag −1).",
-    "contiguity_comes_with_induction": "Over training, the tendency to recall a list in order (contiguity) rises "
-    "together with attention to the token after an earlier occurrence (rank correlation over checkpoints).",
-    "contiguity_needs_the_heads": "With all copying heads ablated, models no longer recall lists in order (paper: this "
-    "needs induction heads).",
-    "one_of_several_is_spared": "With one of several copying heads ablated, most of the tendency to recall a list in "
-    "order (contiguity) is left.",
-    "untrained_is_flat": "Control: before training, models recall a list's tokens equally often at all lags.",
-}
-told = telling(SENTENCES)
+#: What is claimed, by experiment and id.
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
+
+
+def said_of(experiment: str) -> dict[str, str]:
+    """What an experiment claims, by id."""
+    return {id: sentence.format(copies=COPIES) for id, sentence in SENTENCES[experiment].items()}
+
+
+told = telling(said_of("episodic_memory"))
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:

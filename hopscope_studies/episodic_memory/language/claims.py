@@ -10,7 +10,7 @@ from pandas import DataFrame, Series
 
 from hopscope.experiments.judging import Claim, Evidence, between, bound, telling
 from hopscope.experiments.reports import of
-from hopscope_studies.episodic_memory.claims import CMR, CONTIGUOUS, COPIES, EMERGENCE, RANDOM
+from hopscope_studies.episodic_memory.claims import CMR, CONTIGUOUS, EMERGENCE, RANDOM, said_of
 from hopscope_studies.episodic_memory.fit import NEAR
 
 RELIABLE = 0.5  # rank correlation of two halves (ours)
@@ -18,58 +18,7 @@ GONE = 0.1  # share of contiguity left (the toy study's bound)
 RARE = 0.1  # share of heads (ours)
 CONTROL = "control (ours)"
 RANKED = ("matching", "matching: heads that do not copy", "both halves")
-#: What is claimed, by id.
-SENTENCES = {
-    "induction_heads_recall": "The eight heads with the highest induction scores on one half of the sequences attend "
-    "by lag on the other half like the CMR model of human recall, and prefer lag +1 (the paper reports this of "
-    "induction heads).",
-    "more_than_shuffled": "More heads attend by lag like the CMR model of human recall (by our stricter criterion) "
-    "than would do so with their lags shuffled.",
-    "more_than_from_unrelated_places": "More heads attend by lag like the CMR model of human recall (by our stricter "
-    "criterion) than would do so with lags counted from unrelated places.",
-    "others_are_at_the_floor": f"Heads that do not copy (attention at lag +1 below {COPIES:g}) attend by lag like the "
-    "CMR model of human recall no more often than they would with their lags shuffled (by the paper's criterion).",
-    "ranks_with_matching": "The higher a head's induction score, the nearer its attention by lag is to the CMR model "
-    "of human recall: the rank correlation is above 0 and above that with lags shuffled.",
-    "ranks_among_others": f"Even among heads with an induction score below {COPIES:g}, the attention by lag of those "
-    "with higher scores is nearer to the CMR model of human recall.",
-    "ranks_again": "Distances from the CMR model of human recall put the heads in much the same order on both halves "
-    "of the sequences (rank correlation).",
-    "they_lean_forward": "Each of the eight heads with the highest induction scores attends more to lag +1, the "
-    "token after the earlier occurrence, than to lag −1.",
-    "drift_fits_better_than_chaining": "At least half of the eight heads with the highest induction scores are "
-    "fitted better by a model of recall with a gradually drifting context than by attention at lag +1 alone (paper: "
-    "so are heads of language models).",
-    "attention_falls_off": "At least half of the eight heads with the highest induction scores attend more to lag "
-    "+2, two tokens after the earlier occurrence, than to lags 4 to 8.",
-    "nearer_in_the_toy": "The attention by lag of the toy models' copying heads is nearer to the CMR model of human "
-    "recall than that of the language model's eight heads with the highest induction scores.",
-    "answers_are_contiguous": "After a token of a list shown before, the model mostly answers with the token that "
-    "followed it (contiguity: probability of recall at lag +1 over the mean at lags 2 to 5).",
-    "answers_lean_forward": "After a token of a list shown before, the model recalls the next token rather than the "
-    "previous one.",
-    "contiguity_needs_the_heads": "Ablating the eight heads with the highest induction scores leaves less of the "
-    "tendency to recall lists in order (contiguity) than ablating any of ten random sets.",
-    "more_than_the_same_layers": "Ablating the eight heads with the highest induction scores leaves less of the "
-    "tendency to recall lists in order (contiguity) than ablating any of ten sets of eight heads of the same layers.",
-    "contiguity_needs_heads_like_recall": "Ablating the eight heads whose attention by lag is nearest to the CMR model "
-    "of human recall leaves less of the tendency to recall lists in order (contiguity) than ablating any of ten random "
-    "sets (paper: so it is for the in-context learning score).",
-    "as_gone_as_in_the_toy": "With the eight heads of the highest induction scores ablated, the model no longer "
-    "recalls a list in order, as is so for toy models without their copying heads.",
-    "random_curves_are_near": "Control: by the paper's criterion, a few per cent of random curves resemble the CMR "
-    "model of human recall.",
-    "by_hand": "Control: in a model with hand-set weights the copying head attends by lag exactly like the CMR model "
-    "of human recall, and without this head all items are recalled equally often.",
-    "untrained_heads_do_not": "Control: at initial weights hardly any head attends like the CMR model of recall (by "
-    "our stricter criterion).",
-    "more_near_than_untrained": "More heads attend by lag like the CMR model of human recall (by the paper's "
-    "criterion) than at initial weights (the 95 % intervals do not overlap).",
-    "more_like_recall_than_untrained": "More heads attend by lag like the CMR model of human recall (by our stricter "
-    "criterion) than at initial weights (the 95 % intervals do not overlap).",
-    "untrained_is_flat": "Control: at initial weights the model recalls a list's tokens equally often at all lags.",
-}
-told = telling(SENTENCES)
+told = telling(said_of("episodic_memory_llm"))
 
 
 def of_chosen(table: DataFrame, kind: str, column: str = "value") -> Series:
