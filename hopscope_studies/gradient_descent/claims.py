@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pandas import DataFrame, Series
 
-from hopscope.experiments.judging import Claim, Evidence, around, between, bound
+from hopscope.experiments.judging import Claim, Evidence, around, between, bound, telling
 
 FIGURE_2, FIGURE_4 = "3, figure 2", "4, figure 4"
 OF_LOSSES = "loss over that of descent"
-#: What is claimed, by id, in the order of judging.
-SENTENCES = {
-    "constructed_is_descent": "Positive control: a layer with hand-set weights gives the answers of a step of gradient "
-    "descent that is computed without attention (proposition 1).",
-    "one_layer_reaches_the_best_step": "A trained layer has the loss of one step of gradient descent at the best rate "
-    "(paper: the curves coincide).",
-    "answers_agree": "A trained layer's answers are those of gradient descent (paper: their distance falls to about "
-    "0).",
-    "sensitivities_point_alike": "If the query's x changes, a trained layer's answers change in the same direction as "
-    "descent's (paper: the cosine of sensitivities rises to about 1).",
-    "sensitivities_are_alike": "If the query's x changes, a trained layer's answers change by as much as descent's "
-    "(paper: the L2 distance of sensitivities falls to about 0).",
-    "interpolated_weights_do_as_well": "A layer whose weights are the mean of trained and hand-set weights does as "
-    "well as either (paper: the same loss).",
-    "other_inputs": "On inputs of half to one and a half times the size seen in training, a trained layer has the "
-    "same loss as gradient descent (paper: the curves coincide).",
-    "far_inputs": "On inputs of twice the size seen in training, a trained layer still has the same loss as gradient "
-    "descent, though both are worse than predicting 0 (paper: the curves coincide).",
-    "other_weights": "If the weights w to be found have half to five times the size seen in training, a trained layer "
-    "has the same loss as gradient descent (paper: the curves coincide).",
-    "repeated_it_descends": "Applied to its own output up to ten times, damped by 0.75, a trained layer has the loss "
-    "of repeated descent.",
-    "repeated_on_y_alone_it_descends": "Applied to its own output up to ten times, with only y rewritten, a trained "
-    "layer has the loss of repeated descent.",
-    "two_beat_two_steps": "Two layers, looped or not, beat two steps of gradient descent at their best rates (paper: "
-    "they do).",
-    "looped_is_gd_plus_plus": "Two layers with shared weights have the loss of two steps of GD++ at the best common "
-    "rates (paper: the curves coincide).",
-    "own_weights_are_no_worse_than_gd_plus_plus": "Two layers with separate weights are no worse than two steps of "
-    "GD++, each at its own best rates.",
-    "untrained_is_no_descent": "Control: if the query's x changes, an untrained layer's answers do not change in "
-    "descent's direction.",
-    "shuffled_labels_teach_nothing": "Control: if every example has another example's label, a trained layer does no "
-    "better than predicting 0.",
-}
+#: What is claimed, by experiment and id, in the order of judging.
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
+told = telling(SENTENCES["gradient_descent"])
 
 
 def of(table: DataFrame, what: str, system: str = "one layer") -> DataFrame:
@@ -60,7 +30,7 @@ def share(rows: DataFrame) -> Series:
 
 def alike(rows: DataFrame, id: str, what: str, section: str = FIGURE_2, **more: Any) -> Claim:
     """A claim on the model's number over descent's."""
-    return Evidence(rows, section).claim(id, SENTENCES[id], share(rows), what, **more)
+    return told(Evidence(rows, section), id, share(rows), what, **more)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -85,8 +55,8 @@ def at_home(table: DataFrame) -> Iterator[Claim]:
     correlated = bound("correlation of answers", of(table, "correlation of answers").model, at_least=0.995)
     what = "mean distance of answers over their mean size"
     yield alike(of(table, "distance of answers"), "answers_agree", what, at_most=0.1, also=[correlated])
-    rows, id = of(table, "cosine of sensitivities"), "sensitivities_point_alike"
-    yield Evidence(rows, FIGURE_2).claim(id, SENTENCES[id], rows.model, "mean cosine of sensitivities", at_least=0.99)
+    rows, what = of(table, "cosine of sensitivities"), "mean cosine of sensitivities"
+    yield told(Evidence(rows, FIGURE_2), "sensitivities_point_alike", rows.model, what, at_least=0.99)
     what = "mean distance of sensitivities over descent's mean length"
     yield alike(of(table, "distance of sensitivities"), "sensitivities_are_alike", what, at_most=0.1)
     rows, what = of(table, "loss of interpolated weights"), "loss of the mean over that of descent"
@@ -108,10 +78,9 @@ def elsewhere(table: DataFrame) -> Iterator[Claim]:
 def several(table: DataFrame) -> Iterator[Claim]:
     """Two layers against two steps, plain or of GD++."""
     plain = [of(table, "loss against gradient descent", system) for system in ("two layers, looped", "two layers")]
-    both, id = table[table.system.str.startswith("two layers")], "two_beat_two_steps"
+    both = Evidence(table[table.system.str.startswith("two layers")], FIGURE_4, source="paper")
     shares = [number for rows in plain for number in share(rows)]
-    what = "loss over that of two steps"
-    yield Evidence(both, FIGURE_4, source="paper").claim(id, SENTENCES[id], shares, what, below=1.0)
+    yield told(both, "two_beat_two_steps", shares, "loss over that of two steps", below=1.0)
     what, looped = "loss over that of GD++", of(table, "loss against GD++", "two layers, looped")
     yield alike(looped, "looped_is_gd_plus_plus", what, FIGURE_4, within=around(1.0, 0.05))
     own = of(table, "loss against GD++", "two layers")
@@ -120,10 +89,8 @@ def several(table: DataFrame) -> Iterator[Claim]:
 
 def controls(table: DataFrame) -> Iterator[Claim]:
     """Weights as drawn, and labels that belong to other examples: neither gives descent."""
-    rows, id = of(table, "cosine of sensitivities", "untrained"), "untrained_is_no_descent"
+    rows, what = of(table, "cosine of sensitivities", "untrained"), "mean cosine of sensitivities"
     worse, within = bound(OF_LOSSES, share(of(table, "loss", "untrained")), at_least=1.5), between(-0.3, 0.3)
-    cosine = "mean cosine of sensitivities"
-    yield Evidence(rows, "ours").claim(id, SENTENCES[id], rows.model, cosine, within=within, also=[worse])
-    rows, id = of(table, "loss with shuffled labels"), "shuffled_labels_teach_nothing"
-    what = "loss over that of predicting 0"
-    yield Evidence(rows, "ours").claim(id, SENTENCES[id], rows.model / rows.zero, what, at_least=1.0)
+    yield told(Evidence(rows, "ours"), "untrained_is_no_descent", rows.model, what, within=within, also=[worse])
+    rows, what = of(table, "loss with shuffled labels"), "loss over that of predicting 0"
+    yield told(Evidence(rows, "ours"), "shuffled_labels_teach_nothing", rows.model / rows.zero, what, at_least=1.0)

@@ -25,6 +25,7 @@ from hopscope.experiments.quantities import Quantities
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
+from hopscope_studies.gradient_descent.claims import SENTENCES
 from hopscope_studies.gradient_descent.comparison import answer_rows, answers, loss, sequences, shuffled_row
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttention, LinearSelfAttentionShape
 from hopscope_studies.gradient_descent.tasks.sine_regression import REACH, SineRegression
@@ -53,28 +54,6 @@ SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 SIZE = {"quick": 500, "cpu": 10_000, "paper": 10_000}  # fresh sequences of every comparison
 GRID = torch.linspace(-REACH, REACH, 101)
 MARKED = (50, 66)  # places of 0 and 1.6 on the grid, whose kernels are drawn
-
-#: What is claimed, by id, in the order of judging.
-SENTENCES = {
-    "reaches_mlp_and_step": "An MLP with a trained layer of linear attention has the loss of an MLP that is trained "
-    "through one step of gradient descent (paper: they coincide).",
-    "answers_agree": "On the same sequences, its answers are those of the other MLP and its step (paper: their "
-    "distance falls to about 0).",
-    "sensitivities_agree": "If the query's x changes, its answers change as do those of the other MLP and its step "
-    "(paper: cosine and distance of sensitivities).",
-    "steps_on_its_own_features": "Its answers are those of one step of gradient descent on its own features, from its "
-    "own answer without examples, at a fitted rate (paper: proposition 2).",
-    "has_a_kernel": "How much it attends from one x to another is nearly symmetric and without negative eigenvalues, "
-    "as an inner product of features is.",
-    "kernel_is_of_waves": "This kernel is that of sin x and cos x, of which all waves are linear functions.",
-    "reaches_the_waves_step": "Its loss is near that of the best step on sin x and cos x, from the mean of all waves.",
-    "softmax_falls_short": "With a softmax in place of linear attention the loss is higher.",
-    "pairs_alone_fail": "Control: without an MLP, linear attention does little better than predicting 0.",
-    "drawn_features_fail": "Control: one step of gradient descent on an untrained MLP's features, from 0 at a fitted "
-    "rate, does little better than predicting 0.",
-    "shuffled_labels_teach_nothing": "Control: if every example has another example's label, it does no better than "
-    "the mean of all waves, which needs no examples.",
-}
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -214,7 +193,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     of = partial(told.of, "transformer")
 
     def claim(id: str, values: Any, what: str, *kinds: str, **how: Any) -> Claim:
-        return told.claim(id, SENTENCES[id], values, what, ("transformer", *kinds), **how)
+        return told.claim(id, SENTENCES["nonlinear"][id], values, what, ("transformer", *kinds), **how)
 
     final = of("loss")
     ratio, share = final / told.of("MLP + step", "loss"), "distance over mean size"
