@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Unpack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Unpack
 
 import numpy
 from matplotlib.axes import Axes
@@ -20,6 +22,9 @@ from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, cell
 from hopscope_studies.plateau.course import courses_of, endings, hop_times, times
 
+#: What is claimed, by experiment and id.
+SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
+BEYOND = "beyond (9.2)"
 MANY = 12  # number of conditions above which rows are drawn closer together
 
 
@@ -38,20 +43,22 @@ class Conditions:
     Attributes:
         table: their runs, from `conditions_of`.
         sentences: what is claimed, by id.
+        numbers: what fills the braces in them.
     """
 
     table: DataFrame
     sentences: Mapping[str, str]
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, *conditions: str) -> DataFrame:
         """The rows of some conditions."""
         return self.table[self.table.condition.isin(conditions)]
 
-    def learns(self, id: str, *conditions: str, hop: str = "", section: str = "beyond (9.2)") -> Claim:
+    def learns(self, id: str, *conditions: str, hop: str = "", section: str = BEYOND) -> Claim:
         """The claim that every run of these conditions learns a hop (or all hops) in training."""
         return self.shared(id, conditions, hop, section, {"at_least": 1, "of": "share of"})
 
-    def waits(self, id: str, *conditions: str, hop: str = "x1", section: str = "beyond (9.2)") -> Claim:
+    def waits(self, id: str, *conditions: str, hop: str = "x1", section: str = BEYOND) -> Claim:
         """The claim that no run of these conditions learns a hop in training."""
         return self.shared(id, conditions, hop, section, {"at_most": 0, "of": "share of"})
 
@@ -60,13 +67,14 @@ class Conditions:
         rows = self.of(*conditions)
         steps = hop_times(rows, hop) if hop else times(rows)
         what = f"runs that learn {hop or 'every hop'}"
-        return Evidence(rows, section, among=self.table).claim(
-            id, self.sentences[id], steps.map(math.isfinite), what, **limit
-        )
+        return self.held(id, steps.map(math.isfinite), what, rows, section, **limit)
 
-    def held(self, id: str, values: Values, what: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+    def held(
+        self, id: str, values: Values, what: str, rows: DataFrame, section: str = BEYOND, **limit: Unpack[Limit]
+    ) -> Claim:
         """A claim about any values of these rows, with a limit of ours."""
-        return Evidence(rows, "beyond (9.2)", among=self.table).claim(id, self.sentences[id], values, what, **limit)
+        sentence = self.sentences[id].format(**self.numbers)
+        return Evidence(rows, section, among=self.table).claim(id, sentence, values, what, **limit)
 
 
 @styled

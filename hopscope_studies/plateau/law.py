@@ -11,8 +11,9 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, Evidence, Limit, around, bound
+from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope.experiments.values import power_law
+from hopscope_studies.plateau.conditions import BEYOND, SENTENCES
 from hopscope_studies.plateau.course import endings, hop_times, times
 from hopscope_studies.plateau.theory.fit import STRIDE, Seen, fitted
 from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
@@ -20,35 +21,6 @@ from hopscope_studies.plateau.theory.two_factor import Places, TwoFactor
 WEAK, STRONG = 1.0, 2.0  # weak starts are at most the former, strong ones at least the latter; 1.5 lies between
 FIT = (1.0, 4.0)  # the starts that the theory is fitted to
 GUESSING, PLATEAU = 1.0, 0.75  # losses of predicting 0, and of a guess that follows no chain (N = 4)
-ALONE = f"fitted to b = {FIT[0]:g} and {FIT[1]:g} alone"  # in sentences
-#: What is claimed, by id.
-SENTENCES = {
-    "weak_starts_wait": f"With a weak prior for the previous token (initial attention bias b ≤ {WEAK:g}) no run of "
-    "the three-hop model learns the first hop, x1, in 400 steps.",
-    "strong_starts_learn": f"With a stronger prior for the previous token (initial attention bias b ≥ {STRONG:g}) "
-    "every run of the three-hop model learns the first hop, x1, in 400 steps.",
-    "later_hops_follow": "Nine in ten three-hop models that learn the first hop also learn the other two within "
-    "the same 400 steps.",
-    "the_join_is_unlearnt": "If the three-hop model does not learn the first hop, it unlearns what its prior gave "
-    "it, attention from a fact's value to its key: at the end of training this attention is less than 0.8 of that "
-    "at the start.",
-    "the_look_up_goes_too": "If the three-hop model does not learn the first hop, the look-up does not form "
-    "either: no head's attention from the query to the first value reaches 1/N, the attention of a head that finds "
-    "the N facts of a step by their positions.",
-    "what_learns_keeps_its_join": "Control: if the three-hop model learns the first hop, layer 0's attention from "
-    "a fact's value to its key is higher at the end of training than at the start.",
-    "time_goes_as_one_over_the_join": "Among three-hop models that learn the first hop, the step at which they do "
-    "is inversely proportional to layer 0's initial attention from a fact's value to its key (the join).",
-    "the_model_predicts_the_threshold": f"A two-factor model of join and look-up, {ALONE}, predicts a threshold of the "
-    "initial bias b between the greatest b at which no run learns the first hop and the least at which all do "
-    "({never:g} and {always:g}).",
-    "the_model_predicts_the_times": f"A two-factor model of join and look-up, {ALONE}, predicts to within a factor of "
-    "2 when the first hop is learnt from other initial biases b at which most runs learn it (predicted over measured "
-    "step: {ratios}).",
-    "growth_alone_has_no_threshold": "Control: without the join's cost at queries and the look-up's decay, a "
-    "two-factor model of join and look-up predicts that the first hop is learnt from an initial bias b = "
-    f"{FIT[0]:g}, which no run does.",
-}
 
 
 def is_central(config: Config) -> bool:
@@ -73,22 +45,25 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield from theory_claims(central(table), table)
 
 
-def told(rows: DataFrame, among: DataFrame, id: str, *measured: Any, **how: Any) -> Claim:
-    """One of `SENTENCES` as a claim about some rows."""
-    return Evidence(rows, "beyond (9.2)", among=among).claim(id, SENTENCES[id], *measured, **how)
+def told(
+    rows: DataFrame, id: str, *measured: Any, among: DataFrame, section: str = BEYOND, said: Any = (), **how: Any
+) -> Claim:
+    """One of `SENTENCES`, which may say numbers, as a claim about some rows."""
+    sentence = SENTENCES["plateau"][id].format(weak=WEAK, strong=STRONG, fit=FIT, **dict(said))
+    return Evidence(rows, section, among=among).claim(id, sentence, *measured, **how)
 
 
 def threshold_claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about which starts learn."""
     weak, strong = table[table.start <= WEAK], table[table.start >= STRONG]
     early, late = (hop_times(rows, "x1").map(math.isfinite) for rows in (weak, strong))
-    share: Limit = {"of": "share of"}
-    yield told(weak, table, "weak_starts_wait", early, "runs that learn x1", at_most=0, **share)
-    yield told(strong, table, "strong_starts_learn", late, "runs that learn x1", at_least=1, **share)
+    share: dict[str, Any] = {"of": "share of", "among": table}
+    yield told(weak, "weak_starts_wait", early, "runs that learn x1", at_most=0, **share)
+    yield told(strong, "strong_starts_learn", late, "runs that learn x1", at_least=1, **share)
     first, last = hop_times(table, "x1"), times(table)
     begun = first[first < math.inf].index
     rows, every = table[table.run.isin(begun)], last[begun].map(math.isfinite)
-    yield told(rows, table, "later_hops_follow", every, "runs that learn every hop", at_least=0.9, **share)
+    yield told(rows, "later_hops_follow", every, "runs that learn every hop", at_least=0.9, **share)
 
 
 def factor_claims(ends: DataFrame) -> Iterator[Claim]:
@@ -98,10 +73,11 @@ def factor_claims(ends: DataFrame) -> Iterator[Claim]:
     begun = waits[waits.start > 0]
     left, gained = (rows["joined"] / rows.joined_start for rows in (begun, learns))
     what = "share of the join's attention that is left"
-    yield told(begun, first, "the_join_is_unlearnt", left, what, below=0.8)
-    yield told(waits, first, "the_look_up_goes_too", waits.look_up, "look-up attention at the end", below=0.25)
+    yield told(begun, "the_join_is_unlearnt", left, what, below=0.8, among=first)
+    what, look_up = "look-up attention at the end", waits.look_up
+    yield told(waits, "the_look_up_goes_too", look_up, what, below=0.25, among=first)
     what = "join's attention at the end over that at the start"
-    yield told(learns, first, "what_learns_keeps_its_join", gained, what, above=1)
+    yield told(learns, "what_learns_keeps_its_join", gained, what, above=1, among=first)
 
 
 def the_law(table: DataFrame) -> Claim:
@@ -109,8 +85,8 @@ def the_law(table: DataFrame) -> Claim:
     first = endings(table[table.hop == "x1"]) if len(table) else table.assign(joined_start=[])
     learns = first[first.learnt.notna()]
     exponents = [power_law(part.joined_start, part.learnt)[1] for _, part in learns.groupby(["mlp", "seed"])]
-    how: dict[str, Any] = {"n": learns.seed.nunique(), "of": "median", "within": around(-1, 0.3)}
-    return told(learns, first, "time_goes_as_one_over_the_join", exponents, "exponent of that attention", **how)
+    how: dict[str, Any] = {"n": learns.seed.nunique(), "of": "median", "within": around(-1, 0.3), "among": first}
+    return told(learns, "time_goes_as_one_over_the_join", exponents, "exponent of that attention", **how)
 
 
 # Theory ------------------------------------------------------------------------------------------------------------
@@ -176,24 +152,21 @@ def theory_claims(table: DataFrame, among: DataFrame) -> Iterator[Claim]:
     share = hop_times(table, "x1").map(math.isfinite)
     share = share.groupby(table.drop_duplicates("run").set_index("run").start).mean() if len(table) else share
     never, always = share.index[share == 0].max(), share.index[share == 1].min()
-    evidence, what = Evidence(table, "beyond", among=among), "predicted threshold"
+    what, ends = "predicted threshold", {"never": never, "always": always}
     also = [bound(what, edge, above=never), bound(what, edge, below=always)]
-    id = "the_model_predicts_the_threshold"
-    yield evidence.claim(id, SENTENCES[id].format(never=never, always=always), [edge], what, also=also)
+    about: dict[str, Any] = {"among": among, "section": "beyond"}
+    yield told(table, "the_model_predicts_the_threshold", [edge], what, also=also, said=ends, **about)
     learnt = {start: seen.learnt for start, seen in theory.seen.items()} if theory else {}
     held = [start for start, step in learnt.items() if start not in FIT and math.isfinite(step)]
     ratios = [theory.predicted(start) / learnt[start] for start in held] if theory else []
     named = ", ".join(f"b = {start:g}: {ratio:.2f}" for start, ratio in zip(held, ratios, strict=True)) or "none"
-    evidence, what = (
-        Evidence(table[table.start.isin(held)], "beyond", among=among),
-        "factor between prediction and median",
-    )
-    factors, id = [max(ratio, 1 / ratio) for ratio in ratios], "the_model_predicts_the_times"
-    yield evidence.claim(id, SENTENCES[id].format(ratios=named), factors, what, at_most=2)
+    rows, factors = table[table.start.isin(held)], [max(ratio, 1 / ratio) for ratio in ratios]
+    about["said"], what = {"ratios": named}, "factor between prediction and median"
+    yield told(rows, "the_model_predicts_the_times", factors, what, at_most=2, **about)
     free = float(theory.free.learning_time(FIT[0], theory.steps, STRIDE)) if theory else math.nan
-    evidence, id = Evidence(table[table.start == FIT[0]], "beyond", among=among), "growth_alone_has_no_threshold"
     also = [
         bound("predicted step", free, below=theory.steps if theory else math.nan),
         bound(f"share of runs with b = {FIT[0]:g} that learn x1", float(share.get(FIT[0], math.nan)), at_most=0),
     ]
-    yield evidence.claim(id, SENTENCES[id], [free], "predicted step", also=also)
+    rows, what = table[table.start == FIT[0]], "predicted step"
+    yield told(rows, "growth_alone_has_no_threshold", [free], what, also=also, **about)

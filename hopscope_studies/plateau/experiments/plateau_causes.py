@@ -16,10 +16,10 @@ from typing import Any, Unpack
 from pandas import DataFrame
 
 from hopscope.configuration.config import Config
-from hopscope.experiments.judging import Claim, Evidence, Limit
+from hopscope.experiments.judging import Claim, Limit
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
+from hopscope_studies.plateau.conditions import SENTENCES, Conditions, conditions_of, figure as figure
 from hopscope_studies.plateau.course import endings, hop_times
 from hopscope_studies.plateau.law import theory_of
 from hopscope_studies.plateau.theory.fit import STRIDE
@@ -88,48 +88,6 @@ FORETOLD: dict[str, tuple[float, dict[str, Any]]] = {
 }
 
 
-#: What is claimed, by id.
-SENTENCES = {
-    "without_a_prior_it_waits": "Control: the three-hop model without a prior does not learn the first hop, x1, in "
-    "400 steps.",
-    "whole_facts_suffice": "The three-hop model without a prior learns every hop in 400 steps if layer 0's "
-    "attention is clamped so that every fact's value attends to its key (the join).",
-    "without_a_look_up_the_join_goes": "Even a strong initial join (a fact's value attends to its key, bias b = 4) "
-    "is unlearnt if all later layers are frozen, so that no look-up can form: at the end this attention is less "
-    "than half of that at the start.",
-    "a_weak_join_is_not_enough_though_it_stays": "A weak join (a fact's value attends to its key, initial bias b = "
-    "1) is not enough for the three-hop model to learn the first hop, even if layer 0's attention weights are "
-    "frozen so that it cannot be unlearnt.",
-    "a_strong_join_is_enough_though_it_stays": "Control: a strong join (a fact's value attends to its key, initial "
-    "bias b = 4) that is frozen is enough for the three-hop model to learn every hop in 400 steps.",
-    "the_other_duty_holds_it_back": "A weak prior for the previous token (b = 1) is enough for the three-hop model "
-    "to learn the first hop if queries may not attend to facts in layer 0, so that its head only has to join facts.",
-    "the_other_duty_is_not_all": "Without a prior the three-hop model does not learn the first hop in 400 steps, "
-    "even if queries may not attend to facts in layer 0.",
-    "a_second_head_does_not_help": "With a weak prior for the previous token (b = 1) in one head of layer 0, a "
-    "second head in every layer is not enough for the three-hop model to learn the first hop.",
-    "without_the_detour_the_join_grows": "A weak join (a fact's value attends to its key, b = 1) grows instead of "
-    "being unlearnt if queries may not attend to the keys of the second hop's facts, from which the three-hop "
-    "model at the plateau reads x1 without a join.",
-    "the_join_may_form_later": "If clamps keep layer 0 from joining facts (a value attending to its key), the "
-    "three-hop model forms the join in a later layer, which had no prior.",
-    "codes_in_the_inputs_or_turned_wait": "Neither with one position code per fact nor with rotary positions does "
-    "the three-hop model learn the first hop in 400 steps without a prior.",
-    "learnt_positions_need_no_prior": "With a learnt position embedding in addition to the paper's position code, "
-    "the three-hop model learns the first hop without a prior in every run.",
-    "fewer_chains_wait_too": "With two chains instead of four, the three-hop model does not learn the first hop in "
-    "400 steps, whether without a prior or with a weak one for the previous token (b = 1).",
-    "one_hop_does_not_wait": "A model asked for one hop instead of three learns it in 400 steps without a prior.",
-    "released_it_falls_apart": "The three-hop model forgets the first hop when the clamp that joins facts is "
-    f"released after {CLAMPED} steps.",
-    "released_it_forms_again": "After the clamp that joins each fact's tokens is released, the three-hop model "
-    "learns the first hop again by itself before training ends at 1,000 steps.",
-    "the_model_foretells_who_learns": "A two-factor model of join and look-up, fitted to the weak and the strong prior "
-    "alone, predicts for at least four in five of {n} other conditions whether most runs learn the first hop in time "
-    "(wrong: {wrong}).",
-}
-
-
 def runs(scale: str) -> Iterator[Config]:
     """Every condition, over seeds; "weak prior" and "strong prior" are runs of `plateau`."""
     return cells(CAUSES, range(SEEDS[scale]), scale)
@@ -142,7 +100,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about one factor at a time, codes and sizes, the released clamp, and the model's predictions."""
-    told = Conditions(table, SENTENCES)
+    told = Conditions(table, SENTENCES["plateau_causes"], {"clamped": CLAMPED})
     yield from factors(told)
     yield from duties(told)
     yield from sizes(told)
@@ -228,6 +186,6 @@ def foretold(told: Conditions) -> Claim:
             predicted = float(replace(theory.model, **changed).learning_time(start, theory.steps, STRIDE))
             right[name] = math.isfinite(predicted) == math.isfinite(float(times.median()))
     wrong = "; ".join(name.replace(",", " with") for name, met in right.items() if not met) or "none"
-    evidence, id = Evidence(told.of(*right), "beyond", among=told.table), "the_model_foretells_who_learns"
-    sentence = SENTENCES[id].format(n=len(right), wrong=wrong)
-    return evidence.claim(id, sentence, right.values(), "conditions told rightly", at_least=0.8, of="share of")
+    told = replace(told, numbers={"n": len(right), "wrong": wrong})
+    id, what, rows = "the_model_foretells_who_learns", "conditions told rightly", told.of(*right)
+    return told.held(id, right.values(), what, rows, "beyond", at_least=0.8, of="share of")

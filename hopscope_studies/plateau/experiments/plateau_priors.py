@@ -9,6 +9,7 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pandas import DataFrame
 
@@ -17,7 +18,7 @@ from hopscope.experiments.judging import Claim, factor
 from hopscope.experiments.values import power_law
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
+from hopscope_studies.plateau.conditions import SENTENCES, Conditions, conditions_of, figure as figure
 from hopscope_studies.plateau.course import endings
 
 #: Seconds that each scale takes on two cores.
@@ -37,30 +38,6 @@ PRIORS: dict[str, Changes] = {
     "learnt positions": {"model": {"positions": "learned"}},
 }
 
-#: The end of several sentences.
-LEARNS = "every run of the three-hop model learns every hop in 400 steps."
-#: What is claimed, by id.
-SENTENCES = {
-    "without_a_prior_it_waits": "Control: without a prior, the paper's architecture (five layers of one head, "
-    "three hops) does not learn the first hop, x1, in 400 steps.",
-    "the_code_beside_does_not_help": "The three-hop model does not learn the first hop in 400 steps if every token "
-    "also gets the previous token's position code, which is a rotation of its own code.",
-    "biased_start_suffices": "With an attention bias by distance that starts at b = 4 for the previous token, "
-    f"{LEARNS}",
-    "kv_shift_suffices": f"With KV shifting attention, {LEARNS}",
-    "initial_weights_suffice": "With the architecture unchanged and initial W_Q and W_K of layer 0 that rotate the "
-    f"position code by one step, {LEARNS}",
-    "learnt_positions_suffice": "With a learnt position embedding in addition to the position code, and no other "
-    "prior, every run of the three-hop model learns the first hop.",
-    "a_little_of_them_is_not_enough": "If layer 0's initial W_Q and W_K rotate the position code by one step at a "
-    "twentieth of the gain that suffices, the three-hop model does not learn the first hop in 400 steps.",
-    "a_released_clamp_needs_longer": "If a clamp joins each fact's tokens for the first 200 of 400 steps, the "
-    "three-hop model has not learnt the first hop at the end.",
-    "it_matters_how_much_not_how": "Layer 0's initial attention p to the previous token decides when the first hop is "
-    "learnt, whatever provides it: if initial weights do, the median run learns it within a factor of 2 of step "
-    "{scale:.3g} p^{exponent:.2f}, which was fitted to runs with an attention bias.",
-}
-
 
 def runs(scale: str) -> Iterator[Config]:
     """Every prior, over seeds; the biased starts are runs of `plateau`."""
@@ -74,7 +51,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about which priors are enough, which are not, and whether it matters how the join is provided."""
-    told = Conditions(table, SENTENCES)
+    told = Conditions(table, SENTENCES["plateau_priors"])
     yield told.waits("without_a_prior_it_waits", "none")
     yield told.waits("the_code_beside_does_not_help", "code of the token before")
     yield told.learns("biased_start_suffices", "biased start, 4")
@@ -104,5 +81,5 @@ def alike(told: Conditions) -> Claim:
     weights = first[first.condition.isin(["initial weights, 2", "initial weights, 20"]) & first.learnt.notna()]
     ratios = weights.learnt / (scale * weights.joined_start**exponent)
     id, what = "it_matters_how_much_not_how", "measured step over that of the law"
-    told = Conditions(told.table, {id: SENTENCES[id].format(scale=scale, exponent=exponent)})
+    told = replace(told, numbers={"scale": scale, "exponent": exponent})
     return told.held(id, ratios, what, weights, within=factor(1, 2), of="median")

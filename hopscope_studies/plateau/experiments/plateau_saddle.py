@@ -21,7 +21,7 @@ from hopscope.experiments.judging import Claim
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import bias, cell, start_of
-from hopscope_studies.plateau.conditions import Conditions
+from hopscope_studies.plateau.conditions import SENTENCES, Conditions
 from hopscope_studies.plateau.gradients import pulls, read_by_queries
 
 #: Seconds that each scale takes on two cores.
@@ -33,23 +33,6 @@ EARLY = {"steps": 80, "stop_below": None, "checkpoints": "20"}
 WINDOW = (20, 60)  # steps in which the plateau is reached and the starts diverge
 SEQUENCES = {"quick": 32, "cpu": 256, "paper": 1024}
 WEAK, STRONG = 1, 4
-
-
-#: What is claimed, by id.
-SENTENCES = {
-    "queries_pull_the_join_down": f"In the three-hop model, while training reaches the plateau (steps {WINDOW[0]} "
-    f"to {WINDOW[1]}), the gradient at layer 0's query positions lowers attention to the previous token.",
-    "first_values_pull_it_up": "In the three-hop model, the gradient at the values of the first hop's facts raises "
-    f"layer 0's attention to the previous token if its bias starts high enough (b = {STRONG}).",
-    "the_pull_grows_with_the_join": "As the three-hop model reaches the plateau, the gradient of the loss with "
-    "respect to layer 0's attention to the previous token, at the values of the first hop's facts, is more than "
-    f"ten times as strong from an initial bias b = {STRONG} as from b = {WEAK}.",
-    "the_plateau_reads_the_keys_of_step_2": "If the three-hop model stays at the plateau (initial bias b = 1), later "
-    "layers' queries attend to the keys of the second hop's facts, which also hold the first hop's answer x1 and need "
-    "not be joined with another token.",
-    "what_learns_reads_the_values_of_step_1": "Control: if the three-hop model learns the first hop (initial bias "
-    "b = 4), later layers' queries attend to the values of the first hop's facts.",
-}
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -119,7 +102,7 @@ def last(table: DataFrame) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about the signs and order of the gradients, and about what queries read at the plateau."""
-    told = Conditions(table, SENTENCES)
+    told = Conditions(table, SENTENCES["plateau_saddle"], {"window": WINDOW, "weak": WEAK, "strong": STRONG})
     queries, values = (mean_pull(table, role) for role in ("query", "value[1]"))
     rows = in_window(table)
     words = "gradient of the score of the token before"

@@ -16,7 +16,7 @@ from hopscope.configuration.config import Config
 from hopscope.experiments.judging import Claim
 from hopscope.runs.run import Run
 from hopscope_studies.plateau.cells import Changes, bias, cells, combined, taken, whole
-from hopscope_studies.plateau.conditions import Conditions, conditions_of, figure as figure
+from hopscope_studies.plateau.conditions import SENTENCES, Conditions, conditions_of, figure as figure
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 700, "long": 2400, "paper": 2_000_000}
@@ -47,35 +47,6 @@ TRAPS: dict[str, Changes] = {
 }
 
 
-#: What is claimed, by id.
-SENTENCES = {
-    "nearest_first_stalls": "With nearest facts first and a strong prior for the previous token (b = 4), the "
-    "three-hop model does not learn the third hop, x3, in 400 steps.",
-    "whole_facts_do_not_free_it": "With nearest facts first, the three-hop model does not learn the third hop in "
-    "400 steps even if a clamp joins the two tokens of each fact.",
-    "sight_of_later_facts_frees_it": "With nearest facts first, the three-hop model learns the third hop if it has "
-    "no causal mask, so that a value can attend to the next hop's facts.",
-    "no_mask_does_no_harm": "Control: with deepest facts first the three-hop model learns every hop without a "
-    "causal mask, too.",
-    "without_look_ahead_deepest_first_stalls": "With deepest facts first, the three-hop model does not learn the "
-    "third hop in 400 steps if clamps keep values from attending to later steps' facts.",
-    "the_last_hop_alone_waits": "Asked for the third hop alone, the three-hop model does not learn it in 400 "
-    "steps, even if a clamp joins the two tokens of each fact.",
-    "one_look_up_given_is_not_enough": "Asked for the third hop alone, the three-hop model does not learn it in "
-    "400 steps even if clamps join the two tokens of each fact and give it the first of three look-ups.",
-    "two_look_ups_given_are": "Asked for the third hop alone, the three-hop model learns it if clamps join the two "
-    "tokens of each fact and give it two of the three look-ups.",
-    "five_hops_stall_with_one_head": "With MLPs and one head per layer, a six-layer model with a strong prior (b = "
-    "4) does not learn the fifth of five hops in 400 steps.",
-    "eight_heads_free_them": "With MLPs and eight heads per layer, a six-layer model with a strong prior (b = 4) "
-    "learns all five hops in 400 steps.",
-    "so_does_no_mlp": "With one head per layer and no MLP, a six-layer model with a strong prior (b = 4) learns "
-    "all five hops in 400 steps.",
-    "so_do_whole_facts": "With MLPs and one head per layer, a six-layer model with a strong prior (b = 4) learns "
-    "all five hops in 400 steps if a clamp joins the two tokens of each fact.",
-}
-
-
 def runs(scale: str) -> Iterator[Config]:
     """Every trap and every change that may end it, over seeds."""
     return cells(TRAPS, range(SEEDS[scale]), scale)
@@ -88,7 +59,7 @@ def table(runs: list[Run], scale: str) -> DataFrame:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about each trap, its control, and the change that should end it."""
-    told = Conditions(table, SENTENCES)
+    told = Conditions(table, SENTENCES["plateau_traps"])
     yield from nearest_first(told)
     yield from last_hop_alone(told)
     yield from five_hops(told)
