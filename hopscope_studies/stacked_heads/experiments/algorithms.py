@@ -30,6 +30,7 @@ from hopscope_studies.stacked_heads.experiments import minimum_depth
 from hopscope_studies.stacked_heads.experiments.fig7 import moment
 from hopscope_studies.stacked_heads.experiments.minimum_depth import least
 from hopscope_studies.stacked_heads.named_circuits import parts_of
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores, without runs that are also those of `minimum_depth`.
 SECONDS = {"quick": 8, "cpu": 240, "long": 5400, "paper": 9000}
@@ -46,6 +47,7 @@ CELLS = {
 EVERY = {order: {(hops, n): 5 for hops in (2, 3, 4, 5) for n in (least(hops), hops + 1)} for order in ORDERS}
 PAPER_SEEDS = 8  # the paper's number of seeds for figure 4 (section 7.1)
 PRESETS = {4: "minimum_depth", 6: "five_hops"}  # for five hops, by layers
+told = telling("algorithms")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -152,94 +154,54 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def are_schedules(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether the theory explains the circuits that are found."""
     of = table[table.kind == "circuit"]
-    return Evidence(circuits, "5, 8.2", among=table).claim(
-        "circuits_are_schedules",
-        "By the theory of information flow, the attention paths of every circuit found in a one-head-per-layer model "
-        f"suffice to bring the answer to the query ({len(circuits)} of {len(of)} models have a circuit).",
-        circuits.name != NONE,
-        "circuits whose paths suffice",
-        of="share of",
-        equals=1,
-    )
+    evidence, what = Evidence(circuits, "5, 8.2", among=table), "circuits whose paths suffice"
+    said = {"n": len(circuits), "all": len(of)}
+    return told(evidence, "circuits_are_schedules", circuits.name != NONE, what, of="share of", equals=1, said=said)
 
 
 def one_by_one(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether circuits match the paper's description."""
-    return Evidence(circuits, "8.2, 9.2", source="paper", among=table).claim(
-        "one_hop_per_layer",
-        "In models with enough layers for one hop per layer, the query follows the chain by itself in the circuit, one "
-        "fact after the other, as the paper describes (three hops or more).",
-        circuits.name == "linear, by the query",
-        "circuits in which the query does all",
-        of="share of",
-        equals=1,
-    )
+    evidence, what = Evidence(circuits, "8.2, 9.2", source="paper", among=table), "circuits in which the query does all"
+    return told(evidence, "one_hop_per_layer", circuits.name == "linear, by the query", what, of="share of", equals=1)
 
 
 def look_ahead(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether, with deepest facts first, facts are joined ahead of the query."""
-    return Evidence(circuits, "beyond", among=table).claim(
-        "facts_look_ahead",
-        "With deepest facts first, in every circuit for three hops or more facts attend to the facts that follow them "
-        "on their chain before the query reads them.",
-        circuits.ahead,
-        "number of merges by facts",
-        at_least=1,
-    )
+    evidence = Evidence(circuits, "beyond", among=table)
+    return told(evidence, "facts_look_ahead", circuits.ahead, "number of merges by facts", at_least=1)
 
 
 def doubled(circuits: DataFrame, table: DataFrame) -> Claim:
     """Judge whether circuits at the minimum depth are pointer doubling."""
-    return Evidence(circuits, "beyond (5)", among=table).claim(
-        "doubling_at_the_minimum",
-        "Every circuit at exactly the minimum depth uses pointer doubling, as theory requires (three hops or more).",
-        circuits.name.str.startswith("doubling"),
-        "circuits that are pointer doubling",
-        of="share of",
-        equals=1,
-    )
+    evidence, what = Evidence(circuits, "beyond (5)", among=table), "circuits that are pointer doubling"
+    found = circuits.name.str.startswith("doubling")
+    return told(evidence, "doubling_at_the_minimum", found, what, of="share of", equals=1)
 
 
 def spare_heads(circuits: DataFrame, table: DataFrame) -> Claim:
     """Compare the number of heads in circuits with the fewest that would suffice."""
     beyond = circuits.heads - circuits.fewest
-    return Evidence(circuits, "8.2 (ii)", source="", among=table).claim(
-        "more_heads_than_needed",
-        "Every circuit of a model with more layers than the minimum depth uses more heads than the fewest that would "
-        "suffice.",
-        beyond,
-        "number of heads beyond the exact optimum",
-        at_least=1,
-    )
+    evidence = Evidence(circuits, "8.2 (ii)", source="", among=table)
+    return told(evidence, "more_heads_than_needed", beyond, "number of heads beyond the exact optimum", at_least=1)
 
 
 def in_order(order: str, hops: DataFrame, table: DataFrame) -> Claim:
     """Judge whether hops are learnt in order; if so for all three orders of the facts, positions do not explain it."""
     learnt = hops.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     two = learnt.notna().sum(axis=1) >= 2
-    return Evidence(hops, "7.2, 9.2", source="paper", among=table).claim(
-        f"hops_in_order_{order}",
-        f"With facts {order.replace('_', ' ')}, every one-head-per-layer model learns its hops in the order of the "
-        f"chain ({two.sum()} of {len(learnt)} runs learnt two or more).",
-        lags(learnt[two].to_numpy()),
-        "number of steps from one hop to the next",
-        at_least=0,
-    )
+    evidence, what = Evidence(hops, "7.2, 9.2", source="paper", among=table), "number of steps from one hop to the next"
+    said = {"order": order.replace("_", " "), "n": two.sum(), "all": len(learnt)}
+    id, found = f"hops_in_order_{order}", lags(learnt[two].to_numpy())
+    return told(evidence, id, found, what, at_least=0, said=said, sentence="hops_in_order")
 
 
 def later(paths: DataFrame, table: DataFrame) -> Claim:
     """Judge whether look-ahead emerges after the query's first read."""
     both = [part for _, part in paths.groupby("run") if {"ahead", "read"} <= set(part.part)]
     waits = [first_of(part, "ahead") - first_of(part, "read") for part in both]
-    return Evidence(paths, "beyond (9.2)", among=table).claim(
-        "look_ahead_comes_later",
-        "With deepest facts first, a circuit's first path from one fact to another emerges in training after its first "
-        f"path from the query to a fact ({len(waits)} circuits).",
-        waits,
-        "number of steps from the first read to the first merge ahead",
-        n=len(waits),
-        above=0,
-    )
+    evidence = Evidence(paths, "beyond (9.2)", among=table)
+    what = "number of steps from the first read to the first merge ahead"
+    return told(evidence, "look_ahead_comes_later", waits, what, n=len(waits), above=0, said={"n": len(waits)})
 
 
 def first_of(paths: DataFrame, part: str) -> float:

@@ -21,12 +21,14 @@ from hopscope.experiments.judging import Claim, Evidence
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig5 import runs as runs
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig5`.
 SECONDS = {"quick": 8, "cpu": 720, "paper": 40_000}
 
 FAINT = 0.02  # attention below which a map's entry is not kept
 SEEN = 0.5  # mean attention that is visible in a map (the paper's threshold of emergence, section 9.1)
+told = telling("appendix_c")
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -98,21 +100,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Judge whether maps show the circuits completely, and nothing else."""
     rows = table[(table.kind == "path") & (table.verdict == "circuit")]
     used, idle = rows[rows.in_circuit.astype(bool)], rows[~rows.in_circuit.astype(bool)]
-    yield Evidence(rows, "8.2, C", source="", among=table).claim(
-        "circuits_are_seen",
-        "The attention maps of 12-layer models show what a circuit uses: the mean attention on every path of every "
-        "three-hop circuit is above 0.5.",
-        used.attention,
-        "mean attention on a path of a circuit",
-        above=SEEN,
-    )
+    evidence = Evidence(rows, "8.2, C", source="", among=table)
+    yield told(evidence, "circuits_are_seen", used.attention, "mean attention on a path of a circuit", above=SEEN)
     loud = idle[idle.attention > SEEN].groupby("run").size().reindex(rows.run.unique(), fill_value=0)
-    yield Evidence(rows, "beyond (E)", source="", among=table).claim(
-        "what_is_seen_is_used",
-        "The attention maps of 12-layer models show only what a circuit uses: no path with a mean attention above 0.5 "
-        "is outside its model's three-hop circuit.",
-        loud,
-        "number of strong paths outside a circuit",
-        of="highest",
-        equals=0,
-    )
+    evidence, what = Evidence(rows, "beyond (E)", source="", among=table), "number of strong paths outside a circuit"
+    yield told(evidence, "what_is_seen_is_used", loud, what, of="highest", equals=0)

@@ -18,12 +18,14 @@ from hopscope.experiments.tables import columns_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
 COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
 EMERGED = 0.5  # paper, section 9.1
+told = telling("appendix_d")
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -73,21 +75,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Judge whether paths of circuits end above 0.5, and stay there."""
     own = table[table.in_circuit.astype(bool)].sort_values("step")
     curves = [curve.strength.to_numpy() for _, curve in own.groupby(["run", "path"])]
-    yield Evidence(own, "9.1, D", source="paper", among=table).claim(
-        "paths_end_strong",
-        f"Every path of a circuit in a 24-layer model ends training with a mean attention above 0.5 ({len(curves)} "
-        "paths).",
-        [curve[-1] for curve in curves],
-        "final mean attention",
-        above=EMERGED,
-    )
+    evidence, found = Evidence(own, "9.1, D", source="paper", among=table), [curve[-1] for curve in curves]
+    yield told(evidence, "paths_end_strong", found, "final mean attention", above=EMERGED, said={"n": len(curves)})
     emerged = [curve for curve in curves if (curve > EMERGED).any()]
-    yield Evidence(own, "9.1, D", source="", among=table).claim(
-        "paths_stay",
-        "Once a path of a circuit in a 24-layer model has emerged, its mean attention never falls back to 0.5 or "
-        f"below during training ({len(emerged)} of {len(curves)} paths emerge).",
-        [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged],
-        "number of times that a path falls back",
-        of="highest",
-        equals=0,
-    )
+    evidence, what = Evidence(own, "9.1, D", source="", among=table), "number of times that a path falls back"
+    said = {"n": len(emerged), "all": len(curves)}
+    found = [((curve[:-1] > EMERGED) & (curve[1:] <= EMERGED)).sum() for curve in emerged]
+    yield told(evidence, "paths_stay", found, what, of="highest", equals=0, said=said)

@@ -18,11 +18,13 @@ from hopscope.experiments.judging import Claim
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.one_setting import columns, grows_with, somebody_solves
+from hopscope_studies.stacked_heads.telling import SENTENCES
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 330, "paper": 15_000}
 
 CHAINS = (2, 4, 8)
+SAID = SENTENCES["chains"]
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -48,15 +50,5 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """
     relative = table.assign(solved=table.loss < (1 - 1 / table.N) / 15)
     level = "a fifteenth of the guess 1 − 1/N"
-    yield somebody_solves(
-        relative,
-        "N",
-        "With every number of chains tried, some seed of a four-layer model solves both of two hops.",
-        level,
-    )
-    yield grows_with(
-        table,
-        "N",
-        "later_with_more_chains",
-        "The more chains (N) there are in a sequence, the later a four-layer model learns its two hops.",
-    )
+    yield somebody_solves(relative, "N", SAID["every_setting_can"], level)
+    yield grows_with(table, "N", "later_with_more_chains", SAID["later_with_more_chains"])

@@ -21,6 +21,7 @@ from hopscope.experiments.judging import Claim, Evidence, Limit, bound
 from hopscope.experiments.variants import EARLIER
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.one_setting import TWO_HOPS
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 560, "paper": 2000}
@@ -40,6 +41,8 @@ SETTINGS = {
     "cpu": (EARLIER, Training(steps=500, dtype="bfloat16", checkpoints="500"), 3),
     "paper": (EARLIER, Training(steps=2000, checkpoints="500"), 8),
 }
+
+told = telling("clamp_grid")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -69,34 +72,13 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on how much sooner (or later) each hop is learnt than without clamps, seed by seed."""
     free = learnt(table, "nothing")
-    for clamp, hop, sentence in (
-        (
-            "facts whole",
-            "x1",
-            "If attention is clamped in training so that every fact's value attends to its key, a four-layer model "
-            "learns the first of two hops in fewer steps than without the clamp.",
-        ),
-        (
-            "first hop ready",
-            "x2",
-            "If attention is clamped in training so that the query attends to the first hop's answer, a four-layer "
-            "model learns the second of two hops in fewer steps than without the clamp.",
-        ),
-        (
-            "second hop ready",
-            "x1",
-            "If attention is clamped in training so that the query attends to the second hop's answer, a four-layer "
-            "model learns the first of two hops in fewer steps than without the clamp.",
-        ),
-        (
-            "facts not in layer 0",
-            "x1",
-            "If a clamp keeps every fact's value from attending to its key in layer 0, a four-layer model learns the "
-            "first of two hops in more steps than without the clamp, or not at all.",
-        ),
+    for clamp, hop in (
+        ("facts whole", "x1"),
+        ("first hop ready", "x2"),
+        ("second hop ready", "x1"),
+        ("facts not in layer 0", "x1"),
     ):
-        sooner = not clamp.startswith("facts not")
-        yield speed(free[hop], learnt(table, clamp)[hop], clamp, hop, sentence, sooner, table)
+        yield speed(free[hop], learnt(table, clamp)[hop], clamp, hop, table)
 
 
 def learnt(table: DataFrame, clamp: str) -> DataFrame:
@@ -104,7 +86,7 @@ def learnt(table: DataFrame, clamp: str) -> DataFrame:
     return first_below(table[table.clamp == clamp], 0.5, by="seed").unstack("hop").fillna(math.inf)
 
 
-def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, sooner: bool, table: DataFrame) -> Claim:
+def speed(free: Series, held: Series, clamp: str, hop: str, table: DataFrame) -> Claim:
     """Compare one clamp with none: the ratio of the times, and whether every seed has the claimed direction.
 
     A hop that is learnt only with the clamp counts as sooner, with an unknown ratio.
@@ -113,14 +95,8 @@ def speed(free: Series, held: Series, clamp: str, hop: str, sentence: str, soone
     pairs = [(free[seed], held[seed]) for seed in both if math.isfinite(free[seed]) or math.isfinite(held[seed])]
     sides = [after / before if math.isfinite(before) else -math.inf for before, after in pairs]
     ratios = [ratio for ratio in sides if ratio > -math.inf]
-    limit: Limit = {"unanimous": True, "below": 1} if sooner else {"unanimous": True, "above": 1}
+    limit: Limit = {"unanimous": True, "above": 1} if clamp.startswith("facts not") else {"unanimous": True, "below": 1}
     words = f"ratio of steps until {hop} < 0.5 to those without clamp"
-    return Evidence(table[table.seed.isin(both)], "beyond (9.2)").claim(
-        f"{clamp.replace(' ', '_')}_{hop}",
-        sentence,
-        ratios,
-        "ratio",
-        n=len(ratios),
-        number="median",
-        also=[bound(words, sides, **limit)],
-    )
+    id, also = f"{clamp.replace(' ', '_')}_{hop}", [bound(words, sides, **limit)]
+    evidence = Evidence(table[table.seed.isin(both)], "beyond (9.2)")
+    return told(evidence, id, ratios, "ratio", n=len(ratios), number="median", also=also)

@@ -30,6 +30,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.conditional_retrieval import ConditionalRetrieval
 from hopscope_studies.stacked_heads.named_circuits import all_have_one
 from hopscope_studies.stacked_heads.one_setting import columns
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 20_000}
@@ -39,6 +40,7 @@ PRIOR = "relative(start='L0H0 1:4; L0H1 2:4')"
 STEPS = {"cpu": 600, "paper": 10_000}
 MANY = {"cpu": (5, 5), "paper": (8, 8)}  # seeds of each order with the prior, and of the first order without
 ORDERS = ("deepest_first", "nearest_first")
+told = telling("conditional")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -124,50 +126,25 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def about_losses(taught: DataFrame, plain: DataFrame) -> Iterator[Claim]:
     """Claims on which variables are learnt with the prior and without, and in which order."""
     ends = final(taught).groupby("run").max()
-    yield Evidence(taught, "beyond (3.1)").claim(
-        "learnt",
-        "Every five-layer model with a prior for the previous token and the one before it, at which z's two premises "
-        "x and y stand, solves conditional retrieval, in which z follows from x and y together.",
-        ends,
-        "final partial loss",
-        below=0.05,
-    )
+    yield told(Evidence(taught, "beyond (3.1)"), "learnt", ends, "final partial loss", below=0.05)
     last = list(dict.fromkeys(taught.hop))[-1]
     stuck = plain[plain.hop == last]
-    yield Evidence(stuck, "beyond (3.1)", among=taught).claim(
-        "not_without_the_prior",
-        f"Without a prior for the previous token and the one before it, at which {last}'s two premises x and y stand, "
-        f"a five-layer model does not learn {last} in as many steps as with this prior.",
-        [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first(),
-        "final loss beyond that at which a hop counts as learnt",
-        at_least=0,
-    )
+    evidence = Evidence(stuck, "beyond (3.1)", among=taught)
+    what = "final loss beyond that at which a hop counts as learnt"
+    found = [] if stuck.empty else final(stuck) - stuck.groupby(["run", "hop"]).below.first()
+    yield told(evidence, "not_without_the_prior", found, what, at_least=0, said={"last": last})
     below = dict(zip(taught.run, taught.below.astype(float), strict=True))
     times = first_below(taught, below).unstack("hop")
     premises = times.drop(columns=last).max(axis=1, skipna=False)
     waits = lags(zip(premises, times[last], strict=True))
-    yield Evidence(taught, "9.2, beyond", source="").claim(
-        "premises_first",
-        f"Five-layer models with the prior learn the variable that needs two premises, {last}, after both premises "
-        f"({len(waits)} of {len(times)} runs learnt it).",
-        waits,
-        "lag in steps",
-        n=len(waits),
-        above=0,
-    )
+    evidence, said = Evidence(taught, "9.2, beyond", source=""), {"last": last, "n": len(waits), "all": len(times)}
+    yield told(evidence, "premises_first", waits, "lag in steps", n=len(waits), above=0, said=said)
 
 
 def circuit_found(paths: DataFrame) -> Claim:
     """Judge whether the circuits explain the trained models."""
     circuits = paths.groupby("run").first()
     solved = circuits[circuits.model < circuits.threshold]
-    return Evidence(paths, "8, E, beyond", source="").claim(
-        "circuit_found",
-        f"In every five-layer model that solves conditional retrieval ({len(solved)} of {len(circuits)}), a circuit "
-        "is found that keeps the loss below the task's threshold when all attention patterns are set by hand.",
-        solved.by_hand,
-        "loss by hand",
-        n=len(solved),
-        number="highest",
-        also=[all_have_one(solved.verdict == "circuit", "that keeps it below the threshold")],
-    )
+    evidence, said = Evidence(paths, "8, E, beyond", source=""), {"n": len(solved), "all": len(circuits)}
+    loss, also = solved.by_hand, [all_have_one(solved.verdict == "circuit", "that keeps it below the threshold")]
+    return told(evidence, "circuit_found", loss, "loss by hand", n=len(solved), number="highest", also=also, said=said)

@@ -9,6 +9,7 @@ run at the paper scale, where D = 4.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from matplotlib.figure import Figure
 from pandas import DataFrame
@@ -20,10 +21,12 @@ from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 170, "paper": 40_000}
 CURRICULA = ("implicit", "mixture", "staged", "layerwise", "none")
+told = telling("curricula")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -52,13 +55,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether training without a curriculum fails, which curricula succeed, and which is fastest."""
     rows = last_hops(table)
     alone = rows[rows.curriculum == "none"]
-    yield Evidence(alone, "7.2", source="paper").claim(
-        "none_fails",
-        "Asked for the last hop alone, with no curriculum, a four-layer model ends with that hop's loss above 0.7.",
-        alone.loss,
-        "final loss",
-        above=0.7,
-    )
+    yield told(Evidence(alone, "7.2", source="paper"), "none_fails", alone.loss, "final loss", above=0.7)
     yield from (solves(rows[rows.curriculum == name], name) for name in CURRICULA[:-1] if name in set(rows.curriculum))
     yield fastest(rows)
 
@@ -67,27 +64,16 @@ def solves(rows: DataFrame, name: str) -> Claim:
     """Judge whether most runs with one curriculum solve the last hop."""
     solved = rows.loss < SOLVED
     section = "7.2" if name == "implicit" else "beyond (arXiv:2505.23683 says it of k-fold composition)"
-    return Evidence(rows, section).claim(
-        f"{name}_solves",
-        f"With the curriculum `{name}`, most runs of a four-layer model solve the last hop within the number of steps "
-        f"that runs without a curriculum are given ({solved.sum()} of {len(rows)} runs do).",
-        rows.loss,
-        "final loss",
-        number="median",
-        also=[bound(f"runs with a final loss below {SOLVED}", solved, of="share of", above=0.5)],
-    )
+    also = [bound(f"runs with a final loss below {SOLVED}", solved, of="share of", above=0.5)]
+    how: dict[str, Any] = {"said": {"name": name, "n": solved.sum(), "all": len(rows)}, "sentence": "solves"}
+    return told(Evidence(rows, section), f"{name}_solves", rows.loss, "final loss", number="median", also=also, **how)
 
 
 def fastest(rows: DataFrame) -> Claim:
     """Compare the implicit curriculum with the others; a run that does not learn counts with all its steps."""
     median = rows.assign(learnt=rows.learnt.fillna(rows.steps)).groupby("curriculum").learnt.median()
     learnt = rows[rows.curriculum == "implicit"].learnt.notna()
-    return Evidence(rows, "beyond").claim(
-        "implicit_is_fastest",
-        "A four-layer model learns the last hop in fewer steps when every hop is asked at once (implicit curriculum) "
-        "than under any other curriculum.",
-        median.drop(["implicit", "none"]) / median["implicit"],
-        "ratio of another's median steps, or of a lower bound of them, to the implicit one's",
-        above=1,
-        provided=bound("runs that learn with the implicit one", learnt, of="share of", above=0.5),
-    )
+    what = "ratio of another's median steps, or of a lower bound of them, to the implicit one's"
+    found = median.drop(["implicit", "none"]) / median["implicit"]
+    provided = bound("runs that learn with the implicit one", learnt, of="share of", above=0.5)
+    return told(Evidence(rows, "beyond"), "implicit_is_fastest", found, what, above=1, provided=provided)

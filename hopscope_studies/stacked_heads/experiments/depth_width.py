@@ -20,12 +20,14 @@ from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig4 import least
 from hopscope_studies.stacked_heads.one_setting import columns, grows_with, somebody_solves
+from hopscope_studies.stacked_heads.telling import SENTENCES, telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 310, "paper": 25_000}
 
 #: Layers and d_model with which a transformer has about as many parameters as one of 4 layers and 128.
 SHAPES = ((2, 180), (3, 148), (4, 128), (6, 104), (8, 90))
+told = telling("depth_width")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -49,22 +51,8 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether width can replace depth, and whether more depth than needed helps."""
     below = table[table.layers < table.least]
-    yield Evidence(below, "5", source="the paper's bound for learnt", among=table).claim(
-        "width_is_no_depth",
-        "A two-hop model with fewer layers than a hop needs in theory does not learn the hop, even if it is so wide "
-        "that it has as many parameters as a model that is deep enough.",
-        below.loss,
-        "final partial loss",
-        at_least=LEARNT,
-    )
+    evidence = Evidence(below, "5", source="the paper's bound for learnt", among=table)
+    yield told(evidence, "width_is_no_depth", below.loss, "final partial loss", at_least=LEARNT)
     deep = table[table.layers >= table.groupby("run").least.transform("max")]
-    yield somebody_solves(
-        deep, "shape", "With every shape (layers × width) deep enough for two hops, some seed solves both hops."
-    )
-    yield grows_with(
-        deep,
-        "layers",
-        "sooner_if_deeper",
-        "Of two-hop models that are deep enough and have equally many parameters, deeper ones learn their hops sooner.",
-        -1,
-    )
+    yield somebody_solves(deep, "shape", SENTENCES["depth_width"]["every_setting_can"])
+    yield grows_with(deep, "layers", "sooner_if_deeper", SENTENCES["depth_width"]["sooner_if_deeper"], -1)

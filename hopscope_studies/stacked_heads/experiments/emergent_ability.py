@@ -19,11 +19,13 @@ from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim, Evidence
 from hopscope_studies.stacked_heads.experiments import fig4
 from hopscope_studies.stacked_heads.experiments.fig4 import table as table
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig4`.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 300_000}
 
 GRADUAL = 0.1  # improvement of the loss, in all, that still counts as none (ours)
+told = telling("emergent_ability")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -66,20 +68,6 @@ def claims(table: DataFrame) -> Iterator[Claim]:
             shares.append(drops[least[k]] / whole)
             short = lowest[k][[layers for layers in lowest.index if layers < least[k]]]
             before += [float(short.iloc[0] - short.iloc[-1])] if len(short) > 1 else []
-    yield Evidence(table, "10.1").claim(
-        "loss_steps_at_minimum_depth",
-        "As layers are added, most of the fall in a hop's final loss comes with the layer that completes the hop's "
-        "minimum depth (judged on the best seeds).",
-        shares,
-        "share of the fall",
-        above=0.5,
-    )
-    yield Evidence(table, "10.1").claim(
-        "nothing_gradual_before",
-        "As layers are added, a hop's final loss, a continuous measure, does not fall before the hop's minimum depth "
-        f"is reached (best seeds; judged on the {len(before)} of {len(lowest.columns)} hops of which several lesser "
-        "depths were trained).",
-        before,
-        "fall",
-        below=GRADUAL,
-    )
+    yield told(Evidence(table, "10.1"), "loss_steps_at_minimum_depth", shares, "share of the fall", above=0.5)
+    said = {"n": len(before), "all": len(lowest.columns)}
+    yield told(Evidence(table, "10.1"), "nothing_gradual_before", before, "fall", below=GRADUAL, said=said)

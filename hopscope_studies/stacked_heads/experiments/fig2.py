@@ -30,6 +30,7 @@ from hopscope.language.backends.base import Backend
 from hopscope.language.evaluation import Evaluation, evaluate, none_for_nan
 from hopscope.language.opening import open_backend
 from hopscope.language.protocols.base import Protocol
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 550, "paper": 4000}
@@ -39,6 +40,7 @@ CHANCE = 0.25  # of equations: one of four values
 
 FORMULATIONS = ("equations", "lives_with", "kingdoms", "functions", "relatives")  # F1 to F5
 DEPTHS = range(1, 9)
+told = telling("fig2")
 
 
 @dataclass(frozen=True)
@@ -181,25 +183,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on what the paper says of large models, with our numbers, and on what small models can do."""
     scored = table[table.protocol == "log_likelihood"]
     equations = scored[(scored.formulation == "equations") & (scored.layout == "code")]
-    said = f"Large language models solve multi-hop equations almost perfectly up to D = 5 (asked here: {names(table)})."
-    yield paper_says("equations_to_depth_5", said, equations[equations.hops <= 5], table)
-    rest = scored[scored.formulation != "equations"]
-    yield paper_says(
-        "other_formulations",
-        "Large language models answer the other four formulations of multi-hop questions almost perfectly, too.",
-        rest,
-        table,
-    )
+    yield paper_says("equations_to_depth_5", equations[equations.hops <= 5], table)
+    yield paper_says("other_formulations", scored[scored.formulation != "equations"], table)
     one, more = equations[equations.hops == 1], equations[equations.hops > 1]
-    yield of_every_row(
-        "one_hop_above_chance", "Every small language model answers one-hop equations above chance.", one, above=CHANCE
-    )
-    yield of_every_row(
-        "two_hops_at_chance",
-        "No small language model answers equations of two hops or more above chance.",
-        more,
-        at_most=CHANCE,
-    )
+    yield of_every_row("one_hop_above_chance", one, above=CHANCE)
+    yield of_every_row("two_hops_at_chance", more, at_most=CHANCE)
     yield form(table)
 
 
@@ -207,42 +195,25 @@ def names(table: DataFrame) -> str:
     return ", ".join(dict.fromkeys(table.model))
 
 
-def paper_says(name: str, sentence: str, rows: DataFrame, table: DataFrame) -> Claim:
+def paper_says(id: str, rows: DataFrame, table: DataFrame) -> Claim:
     """A claim, always undecided, that repeats the paper's sentence about models that we do not have."""
-    return Evidence(rows, "4", source="", among=table).claim(
-        name,
-        sentence,
-        rows.accuracy,
-        "accuracy",
-        n=int(rows.n.sum()),
-        number="mean",
-        provided=Bound("the models are the paper's, which are far larger than ours", False),
-    )
+    provided = Bound("the models are the paper's, which are far larger than ours", False)
+    how: dict[str, Any] = {"number": "mean", "provided": provided, "said": {"models": names(table)}}
+    return told(Evidence(rows, "4", source="", among=table), id, rows.accuracy, "accuracy", n=int(rows.n.sum()), **how)
 
 
-def of_every_row(name: str, sentence: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
+def of_every_row(id: str, rows: DataFrame, **limit: Unpack[Limit]) -> Claim:
     """A claim about every row, judged by the lower end of its interval; the number is the mean accuracy."""
     passing = sum(bool(bound("", low, **limit).met) for low in rows.low)
-    return Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code").claim(
-        name,
-        f"{sentence[:-1]} (in {passing} of {len(rows)} combinations of model and number of hops).",
-        rows.accuracy,
-        "accuracy",
-        n=int(rows.n.sum()),
-        number="mean",
-        also=[bound("lower end of the 95 % interval (Wilson)", rows.low, **limit)],
-    )
+    evidence = Evidence(rows, "beyond (4)", source="guessing; by log-likelihood, layout code")
+    also = [bound("lower end of the 95 % interval (Wilson)", rows.low, **limit)]
+    said, n = {"n": passing, "all": len(rows)}, int(rows.n.sum())
+    return told(evidence, id, rows.accuracy, "accuracy", n=n, number="mean", also=also, said=said)
 
 
 def form(table: DataFrame) -> Claim:
     """A claim on how often a small model answers in the form that the paper's protocol waits for."""
     rows = table[table.protocol == "resample"]
-    return Evidence(rows, "beyond (4, A)", among=table).claim(
-        "form_of_answers",
-        "A small language model that is asked to say only the answer does so in less than a tenth of its tries.",
-        rows.valid,
-        "share of valid tries",
-        n=int((rows.n + rows.run_outs).sum() if len(rows) else table.n.sum()),
-        number="mean",
-        below=0.1,
-    )
+    evidence, what = Evidence(rows, "beyond (4, A)", among=table), "share of valid tries"
+    n = int((rows.n + rows.run_outs).sum() if len(rows) else table.n.sum())
+    return told(evidence, "form_of_answers", rows.valid, what, n=n, number="mean", below=0.1)

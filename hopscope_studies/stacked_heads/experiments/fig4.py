@@ -27,6 +27,7 @@ from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth
 from hopscope_studies.stacked_heads.experiments import curriculum
 from hopscope_studies.stacked_heads.one_setting import TWO_HOPS, columns
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 3200, "paper": 400_000}
@@ -42,6 +43,7 @@ CELLS = {
     "cpu": ((5, "implicit", range(2, 7), 3), (3, "none", range(3, 7), 2)),
     "long": ((5, "implicit", range(1, 9), 5), (3, "none", range(1, 9), 5)),
 }
+told = telling("fig4")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -140,64 +142,36 @@ def no_curriculum(without: DataFrame, taught: DataFrame) -> Claim:
     )
     compared = without[controlled.to_numpy()]
     shown = compared if len(compared) else without
-    return Evidence(shown, "7.2", source="paper").claim(
-        "no_curriculum_fails",
-        "Without implicit curriculum no model learns the last hop, although some model of as many layers does with it: "
-        "without it every final loss is above 0.7.",
-        shown.loss,
-        number="lowest",
-        also=[bound("final loss", compared.loss, above=ENDS_ABOVE)],
-    )
+    also = [bound("final loss", compared.loss, above=ENDS_ABOVE)]
+    return told(Evidence(shown, "7.2", source="paper"), "no_curriculum_fails", shown.loss, number="lowest", also=also)
 
 
 def depth_claims(taught: DataFrame) -> Iterator[Claim]:
     """Claims that later hops need more layers, and never fewer than the exact minimum."""
     mean = taught.groupby(["k", "layers"]).loss.mean()
-    yield Evidence(taught, "7.2").claim(
-        "later_hops_are_harder",
-        "With implicit curriculum, at every number of layers the mean final loss of each hop is at least as high as "
-        "that of the hop before it.",
-        [(mean[k + 1] - mean[k]).min() for k in range(1, taught.k.max())],
-        "difference",
-        at_least=-0.01,
-    )
+    found = [(mean[k + 1] - mean[k]).min() for k in range(1, taught.k.max())]
+    yield told(Evidence(taught, "7.2"), "later_hops_are_harder", found, "difference", at_least=-0.01)
     shallow = taught[taught.layers < taught.least]
     evidence = Evidence(shallow, "beyond (the bound of 5, sharpened)", "the paper's bound for learnt", among=taught)
-    yield evidence.claim(
-        "nothing_below_the_minimum",
-        "No model trained with implicit curriculum learns a hop with fewer layers than the hop's exact minimum depth.",
-        shallow.loss,
-        "final partial loss",
-        at_least=LEARNT,
-    )
-    yield reached("minimum_depth_is_enough", "learnt", LEARNT, "the paper's bound for learnt", taught)
-    yield reached("minimum_depth_is_reached", "solved", SOLVED, "ours: solved below 0.05", taught)
+    yield told(evidence, "nothing_below_the_minimum", shallow.loss, "final partial loss", at_least=LEARNT)
+    yield reached("minimum_depth_is_enough", LEARNT, "the paper's bound for learnt", taught)
+    yield reached("minimum_depth_is_reached", SOLVED, "ours: solved below 0.05", taught)
 
 
-def reached(name: str, word: str, below: float, source: str, taught: DataFrame) -> Claim:
+def reached(id: str, below: float, source: str, taught: DataFrame) -> Claim:
     """Judge whether some seed brings every hop below a bound, with exactly as many layers as it needs."""
     needs = taught.groupby("k").least.first()
     fewest = taught[taught.loss < below].groupby("k").layers.min()
-    return Evidence(taught, "beyond (the bound of 5, sharpened)", source=source).claim(
-        name,
-        f"With implicit curriculum, each hop is {word} in some seed with no more layers than theory requires for it.",
-        (fewest - needs).reindex(needs.index).fillna(float("inf")),
-        "number of layers beyond the minimum",
-        number="highest",
-        equals=0,
-        provided=bound("hops whose least depth was trained", needs.isin(taught.layers), of="share of", equals=1),
-    )
+    evidence = Evidence(taught, "beyond (the bound of 5, sharpened)", source=source)
+    found, what = (fewest - needs).reindex(needs.index).fillna(float("inf")), "number of layers beyond the minimum"
+    provided = bound("hops whose least depth was trained", needs.isin(taught.layers), of="share of", equals=1)
+    return told(evidence, id, found, what, number="highest", equals=0, provided=provided)
 
 
 def in_order(taught: DataFrame) -> Claim:
     """Judge whether earlier hops are learnt first."""
     learnt = taught.pivot(index="run", columns="k", values="learnt").sort_index(axis="columns")
     whole = int(learnt[2].notna().sum()) if 2 in learnt else len(learnt)
-    return Evidence(taught, "7.2", source="paper").claim(
-        "hops_in_order",
-        "With implicit curriculum every run learns its hops in the order of the chain "
-        f"({whole} of {len(learnt)} runs learnt x2).",
-        lags(learnt.to_numpy()),
-        "number of steps from one hop to the next",
-        at_least=0,
-    )
+    evidence, what = Evidence(taught, "7.2", source="paper"), "number of steps from one hop to the next"
+    said = {"n": whole, "all": len(learnt)}
+    return told(evidence, "hops_in_order", lags(learnt.to_numpy()), what, at_least=0, said=said)

@@ -31,6 +31,7 @@ from hopscope.theory.schedules import redundancy
 from hopscope_studies.stacked_heads.circuit_shapes import first_joins_pairs, hop_by_hop, spare_heads, together
 from hopscope_studies.stacked_heads.experiments.fig7 import models_of
 from hopscope_studies.stacked_heads.named_circuits import all_have_one
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 720, "long": 1400, "paper": 40_000}
@@ -40,6 +41,7 @@ SEEDS = {"cpu": 5, "long": 10}  # with the prior; the paper has three
 DRAWN = 4  # circuits in the figure
 NONE = "none"  # instead of a path, if a run has no circuit
 FRESH = 1  # seed of the sequences of appendix E's last step
+told = telling("fig5")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -142,30 +144,13 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     each = table.drop_duplicates("run").set_index("run", drop=False)
     with_circuit = table[table.verdict == "circuit"]
     circuits = with_circuit.groupby("run").path.agg(together)
-    yield Evidence(each, "8.2", source="paper").claim(
-        "solved",
-        "Every 12-layer model trained on three hops reaches a mean squared error below 0.01 on fresh sequences.",
-        each.mse,
-        "loss",
-        below=0.01,
-    )
-    yield Evidence(each, "8.2, E", source="appendix E's bound").claim(
-        "every_hop_solved",
-        "Every 12-layer model trained on three hops ends with the loss of every hop below 0.05.",
-        each.worst,
-        "loss of the worst hop",
-        below=0.05,
-    )
+    yield told(Evidence(each, "8.2", source="paper"), "solved", each.mse, "loss", below=0.01)
+    evidence = Evidence(each, "8.2, E", source="appendix E's bound")
+    yield told(evidence, "every_hop_solved", each.worst, "loss of the worst hop", below=0.05)
     solved = each[each.mse < each.threshold]
-    yield Evidence(solved, "8.2, E", source="paper", among=table).claim(
-        "circuits_by_joint_replacement",
-        "In every 12-layer model that solves three hops, a circuit is found that keeps the loss below 0.05 when all "
-        "attention patterns are set by hand at once.",
-        solved.by_hand,
-        "loss by hand",
-        number="highest",
-        also=[all_have_one(solved.verdict == "circuit")],
-    )
+    evidence = Evidence(solved, "8.2, E", source="paper", among=table)
+    also = [all_have_one(solved.verdict == "circuit")]
+    yield told(evidence, "circuits_by_joint_replacement", solved.by_hand, "loss by hand", number="highest", also=also)
     yield from about_heads(each[each.verdict == "circuit"], circuits, table)
     yield from about_removal(with_circuit, table)
 
@@ -174,95 +159,44 @@ def about_removal(rows: DataFrame, table: DataFrame) -> Iterator[Claim]:
     """Claims on the cost of removing single paths after the first layer in use, and that layer (appendix E, step 6)."""
     layers = rows.path.map(lambda text: Path.parse(text).layer)
     later = rows[layers > layers.groupby(rows.run).transform("min")]
-    yield Evidence(later, "E, step 6", source="paper", among=table).claim(
-        "every_path_is_needed",
-        "Every path above the lowest layer of a 12-layer model's circuit is needed: if it is left out and all other "
-        "patterns are set by hand, the loss is at least 0.17 (the paper reports this).",
-        later.removal_by_hand,
-        "loss",
-        n=len(later),
-        at_least=0.17,
-    )
+    evidence = Evidence(later, "E, step 6", source="paper", among=table)
+    yield told(evidence, "every_path_is_needed", later.removal_by_hand, "loss", n=len(later), at_least=0.17)
     first = rows.drop_duplicates("run")
-    yield Evidence(first, "E, step 6", source="paper", among=table).claim(
-        "first_layer_costs_little",
-        "The lowest layer of a 12-layer model's circuit matters little: if it attends evenly and all later patterns "
-        "are set by hand, the loss is at most 0.1 (the paper reports this).",
-        first.first_uniform,
-        "loss",
-        at_most=0.1,
-    )
+    evidence = Evidence(first, "E, step 6", source="paper", among=table)
+    yield told(evidence, "first_layer_costs_little", first.first_uniform, "loss", at_most=0.1)
 
 
 def about_heads(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
     """Claims on the number of heads in circuits."""
-    yield Evidence(each, "8.2", among=table).claim(
-        "few_heads_in_use",
-        "Most heads of a 12-layer model do nothing useful: its three-hop circuit uses less than half of them.",
-        each.heads / each.heads_in_model,
-        "share of heads in use",
-        below=0.5,
-    )
-    yield Evidence(each, "8.2 (ii)", source="paper", among=table).claim(
-        "four_heads",
-        "The three-hop circuit of every 12-layer model uses four heads.",
-        each.heads,
-        "number of heads",
-        equals=4,
-    )
-    yield Evidence(each, "8.2 (ii)", source="", among=table).claim(
-        "more_heads_than_needed",
-        "Every three-hop circuit of a 12-layer model uses more heads than the fewest that would suffice (paper: four "
-        "where three would do).",
-        each.heads - each.fewest,
-        "number of heads beyond the exact optimum",
-        at_least=1,
-    )
+    evidence = Evidence(each, "8.2", among=table)
+    yield told(evidence, "few_heads_in_use", each.heads / each.heads_in_model, "share of heads in use", below=0.5)
+    evidence = Evidence(each, "8.2 (ii)", source="paper", among=table)
+    yield told(evidence, "four_heads", each.heads, "number of heads", equals=4)
+    evidence, what = Evidence(each, "8.2 (ii)", source="", among=table), "number of heads beyond the exact optimum"
+    yield told(evidence, "more_heads_than_needed", each.heads - each.fewest, what, at_least=1)
     yield can_combine(each, circuits, table)
     yield from about_shapes(each, circuits, table)
 
 
 def about_shapes(each: DataFrame, circuits: Any, table: DataFrame) -> Iterator[Claim]:
     """Claims on how circuits start, whether they are the same, and whether they go hop by hop."""
-    yield Evidence(each, "8.2 (i)", source="paper", among=table).claim(
-        "first_head_joins_pairs",
-        "In every 12-layer model's circuit the first head in use attends from a fact's second token to its first.",
-        [first_joins_pairs(circuit) for circuit in circuits],
-        "circuits whose first head does",
-        of="share of",
-        equals=1,
-        provided=without_prior(each),
-    )
-    yield Evidence(each, "8.2 (ii)", source="", among=table).claim(
-        "circuits_differ",
-        "12-layer models that differ in their seed alone have different three-hop circuits.",
-        len(set(circuits)),
-        "number of different sets of paths",
-        equals=max(2, len(circuits)),
-        provided=bound("the number of circuits", len(circuits), above=1),
-    )
-    yield Evidence(each, "beyond (8.2, 9.2)", among=table).claim(
-        "one_hop_after_the_other",
-        "In the three-hop circuit of every 12-layer model the query looks up every symbol itself, each in a later "
-        "layer than the one before, and no fact is joined to the next.",
-        [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)],
-        "circuits in which the query does all",
-        of="share of",
-        equals=1,
-    )
+    evidence, what = Evidence(each, "8.2 (i)", source="paper", among=table), "circuits whose first head does"
+    found = [first_joins_pairs(circuit) for circuit in circuits]
+    yield told(evidence, "first_head_joins_pairs", found, what, of="share of", equals=1, provided=without_prior(each))
+    evidence, what = Evidence(each, "8.2 (ii)", source="", among=table), "number of different sets of paths"
+    provided = bound("the number of circuits", len(circuits), above=1)
+    yield told(evidence, "circuits_differ", len(set(circuits)), what, equals=max(2, len(circuits)), provided=provided)
+    evidence, what = Evidence(each, "beyond (8.2, 9.2)", among=table), "circuits in which the query does all"
+    found = [hop_by_hop(circuit, int(D)) for circuit, D, _ in circuits_of(each, circuits)]
+    yield told(evidence, "one_hop_after_the_other", found, what, of="share of", equals=1)
 
 
 def can_combine(each: DataFrame, circuits: Any, table: DataFrame) -> Claim:
     """Judge whether a head of a circuit could do another's work in addition to its own."""
-    return Evidence(each, "8.2 (ii)", source="", among=table).claim(
-        "two_heads_combine",
-        "In the circuit of some 12-layer model, one head could do the work of another in addition to its own (paper: "
-        "in Transformer A).",
-        [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)],
-        "number of a circuit's heads whose work another of them could do beside its own",
-        of="highest",
-        at_least=1,
-    )
+    evidence = Evidence(each, "8.2 (ii)", source="", among=table)
+    what = "number of a circuit's heads whose work another of them could do beside its own"
+    found = [spare_heads(circuit, int(D), str(order)) for circuit, D, order in circuits_of(each, circuits)]
+    return told(evidence, "two_heads_combine", found, what, of="highest", at_least=1)
 
 
 def circuits_of(each: DataFrame, circuits: Any) -> Iterator[tuple[str, int, str]]:

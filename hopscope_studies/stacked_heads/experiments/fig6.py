@@ -22,6 +22,7 @@ from hopscope.experiments.judging import Claim, Evidence, without_prior
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments import fig7
 from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
@@ -29,6 +30,7 @@ SECONDS = {"quick": 6, "cpu": 300, "paper": 60_000}
 #: Partial losses between which a hop's fall is timed: the paper's bound for not learnt (section 7.2), and ours. An #:
 #: untrained model is worse than a guess, so shares of the whole fall would include the time until it guesses.
 HIGH, LOW = 0.7, 0.1
+told = telling("fig6")
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -62,20 +64,10 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims of section 9.2 on losses; `fig7` judges when paths emerge."""
     ends = table[table.step == table.groupby("run").step.transform("max")].groupby("run")
-    yield Evidence(table, "9.2", source="").claim(
-        "solved",
-        "Every 24-layer model of one head per layer solves four hops, with a loss below 0.05 (paper: 0.031).",
-        ends.val_loss.first(),
-        "final validation loss",
-        below=SOLVED,
-    )
-    yield Evidence(table, "9.2", source="appendix E's bound").claim(
-        "every_hop_solved",
-        "Every 24-layer model of one head per layer, trained on four hops, ends with the loss of every hop below 0.05.",
-        ends.hop_loss.max(),
-        "final loss of the worst hop",
-        below=SOLVED,
-    )
+    evidence = Evidence(table, "9.2", source="")
+    yield told(evidence, "solved", ends.val_loss.first(), "final validation loss", below=SOLVED)
+    evidence = Evidence(table, "9.2", source="appendix E's bound")
+    yield told(evidence, "every_hop_solved", ends.hop_loss.max(), "final loss of the worst hop", below=SOLVED)
     yield falls_abruptly(table)
     yield waits_long(table)
     hops = learnt(table)
@@ -96,16 +88,9 @@ def falls_abruptly(table: DataFrame) -> Claim:
     """Judge whether the first hop waits and is then learnt abruptly (observation i)."""
     first = table[table.hop == table.hop.iloc[0]]
     shares = [share for _, run in first.groupby("run") if (share := fall_to_wait(run.step, run.hop_loss)) is not None]
-    return Evidence(table, "9.2 (i)", source="ours; the paper's plateau is 450 of 800 epochs").claim(
-        "first_hop_abrupt",
-        "In 24-layer models the first hop's loss falls abruptly after slow learning: the fall from 0.7 to 0.1 takes "
-        "fewer steps than the time before it.",
-        shares,
-        "ratio of fall to wait",
-        n=len(shares),
-        below=1,
-        provided=without_prior(first),
-    )
+    evidence = Evidence(table, "9.2 (i)", source="ours; the paper's plateau is 450 of 800 epochs")
+    what = "ratio of fall to wait"
+    return told(evidence, "first_hop_abrupt", shares, what, n=len(shares), below=1, provided=without_prior(first))
 
 
 def waits_long(table: DataFrame) -> Claim:
@@ -114,15 +99,9 @@ def waits_long(table: DataFrame) -> Claim:
     shares = [
         crossing(run.step.tolist(), run.hop_loss.tolist(), HIGH) / run.step.max() for _, run in first.groupby("run")
     ]
-    return Evidence(table, "9.2 (i)", source="the paper's share is 0.56").claim(
-        "first_hop_waits",
-        "In 24-layer models the first hop's loss stays above 0.7 for more than half of training (the paper reports "
-        "this).",
-        [math.inf if math.isnan(share) else share for share in shares],
-        "share of training before",
-        at_least=0.5,
-        provided=without_prior(first),
-    )
+    evidence, what = Evidence(table, "9.2 (i)", source="the paper's share is 0.56"), "share of training before"
+    found = [math.inf if math.isnan(share) else share for share in shares]
+    return told(evidence, "first_hop_waits", found, what, at_least=0.5, provided=without_prior(first))
 
 
 def fall_to_wait(steps: Series, losses: Series) -> float | None:

@@ -32,12 +32,14 @@ from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.circuit_shapes import first_look_ups, together
 from hopscope_studies.stacked_heads.named_circuits import all_have_one
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 10, "cpu": 700, "paper": 60_000}
 COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
 TOGETHER = 10.0  # steps within which an onset and a hop's learning count as one event: one checkpoint (ours)
+told = telling("fig7")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -142,31 +144,17 @@ def ablated(table: DataFrame) -> Claim:
     """Judge whether the circuit keeps the model's loss."""
     each = table.groupby("run").first()
     solved = each[each.model < 0.05]
-    return Evidence(table, "9.2", source="paper").claim(
-        "circuit_keeps_the_loss",
-        "Every 24-layer model that solves four hops keeps its loss below 0.05 when all attention patterns are "
-        f"replaced by those of its circuit ({(solved.circuit < 0.05).sum()} of {len(solved)} models do).",
-        solved.circuit,
-        "loss by hand",
-        n=len(solved),
-        number="highest",
-        also=[all_have_one(solved.verdict.isin(["circuit", "partial"]))],
-    )
+    evidence, n, loss = Evidence(table, "9.2", source="paper"), len(solved), solved.circuit
+    also, said = [all_have_one(solved.verdict.isin(["circuit", "partial"]))], {"n": (loss < 0.05).sum(), "all": n}
+    return told(evidence, "circuit_keeps_the_loss", loss, "loss by hand", n=n, number="highest", also=also, said=said)
 
 
 def several_paths(table: DataFrame) -> Claim:
     """Judge whether circuits use several heads for one step."""
     own = table[(table.kind == "path") & table.in_circuit.astype(bool)]
     most = own.path.str.split(" ", n=1).str[1].groupby(own.run).agg(lambda kinds: kinds.value_counts().max())
-    return Evidence(own, "9.2", source="", among=table).claim(
-        "several_paths_for_one_step",
-        "Some circuit of a 24-layer model has several paths between the same two roles (in "
-        f"{(most > 1).sum()} of the {len(most)} models with a circuit).",
-        most,
-        "number of such paths",
-        of="highest",
-        above=1,
-    )
+    evidence, said = Evidence(own, "9.2", source="", among=table), {"n": (most > 1).sum(), "all": len(most)}
+    return told(evidence, "several_paths_for_one_step", most, "number of such paths", of="highest", above=1, said=said)
 
 
 def in_layer_order(table: DataFrame) -> Claim:
@@ -175,15 +163,9 @@ def in_layer_order(table: DataFrame) -> Claim:
     hops = int((table.kind == "hop").groupby(table.run).sum().max())
     circuits = own.groupby("run").path.agg(together)
     first = [first_look_ups(circuit, hops) for circuit in circuits]
-    return Evidence(own, "9.2 (i, ii, iii)", source="paper", among=table).claim(
-        "answers_in_layer_order",
-        "In the circuit of every 24-layer model the query looks up each symbol itself, in a later layer than the one "
-        "before.",
-        [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first],
-        "circuits in that order",
-        of="share of",
-        equals=1,
-    )
+    evidence = Evidence(own, "9.2 (i, ii, iii)", source="paper", among=table)
+    found = [all(a < b < math.inf for a, b in pairwise(layers)) for layers in first]
+    return told(evidence, "answers_in_layer_order", found, "circuits in that order", of="share of", equals=1)
 
 
 def paths_drive_losses(
@@ -195,16 +177,9 @@ def paths_drive_losses(
         for k, hop in enumerate(learnt.values(), 1):
             emerged, known = moment(paths[seed].get(f"query->value[{k}]")), moment(hop)
             apart += [] if emerged == known else [abs(known - emerged)]
-    return Evidence(table, "9.2 (i, ii, iii)", source="ours: that of checkpoints").claim(
-        "paths_drive_losses",
-        "In every 24-layer model a hop is learnt when the path that looks it up emerges: its loss and the path's mean "
-        "attention pass 0.5 together.",
-        apart,
-        "distance in steps (∞ where one came alone)",
-        n=len(apart),
-        number="median",
-        at_most=TOGETHER,
-    )
+    evidence = Evidence(table, "9.2 (i, ii, iii)", source="ours: that of checkpoints")
+    what = "distance in steps (∞ where one came alone)"
+    return told(evidence, "paths_drive_losses", apart, what, n=len(apart), number="median", at_most=TOGETHER)
 
 
 def moment(onset: Onset | None) -> float:
@@ -222,44 +197,27 @@ def times(events: Mapping[str, Onset]) -> list[float]:
 def hops_in_order(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """Judge whether hops are learnt in the order x1, x2, …."""
     whole = sum(all(time < float("inf") for time in times(events)) for events in hops.values())
-    return Evidence(table, "9.2", source="").claim(
-        "hops_in_order",
-        f"Every 24-layer model learns its four hops in the order of the chain ({whole} of {len(hops)} learnt all).",
-        lags(times(events) for events in hops.values()),
-        "number of steps from one hop to the next",
-        n=len(hops),
-        above=0,
-    )
+    evidence, what = Evidence(table, "9.2", source=""), "number of steps from one hop to the next"
+    found = lags(times(events) for events in hops.values())
+    return told(evidence, "hops_in_order", found, what, n=len(hops), above=0, said={"n": whole, "all": len(hops)})
 
 
 def induction_first(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """Judge whether the path that looks up x1 emerges before the one that looks up x2."""
     waits = lags([moment(events.get(f"query->value[{k}]")) for k in (1, 2)] for events in paths.values())
-    return Evidence(table, "9.2 (i, ii)", source="").claim(
-        "induction_head_first",
-        "In 24-layer models the path that looks up x1, an induction head, emerges before the path that looks up x2 "
-        f"({len(waits)} of {len(paths)} runs have the latter).",
-        waits,
-        "number of steps from query->value[1] to query->value[2]",
-        n=len(waits),
-        above=0,
-    )
+    evidence, said = Evidence(table, "9.2 (i, ii)", source=""), {"n": len(waits), "all": len(paths)}
+    what = "number of steps from query->value[1] to query->value[2]"
+    return told(evidence, "induction_head_first", waits, what, n=len(waits), above=0, said=said)
 
 
 def same_order(paths: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
     """Judge whether all seeds have the same order (beyond the paper, which has one model)."""
     order = agreement(list(paths.values()))
     tau = float("nan") if order.mean_tau is None else order.mean_tau
-    return Evidence(table, "beyond (9.2)", source="").claim(
-        "order_over_seeds",
-        "The first attention paths from one role to another emerge in the same order in all runs of the 24-layer model "
-        f"(nothing contradicts this order in {order.holds} of {order.runs} runs).",
-        tau,
-        n=order.runs,
-        spread=order.mean_tau_interval,
-        also=[bound("the number of runs that contradict the modal order", order.runs - order.holds, equals=0)],
-        provided=bound("the number of runs", order.runs, above=1),
-    )
+    also = [bound("the number of runs that contradict the modal order", order.runs - order.holds, equals=0)]
+    provided, said = bound("the number of runs", order.runs, above=1), {"holds": order.holds, "runs": order.runs}
+    how: dict[str, Any] = {"n": order.runs, "spread": order.mean_tau_interval, "also": also, "provided": provided}
+    return told(Evidence(table, "beyond (9.2)", source=""), "order_over_seeds", tau, said=said, **how)
 
 
 def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> Claim:
@@ -267,15 +225,8 @@ def last_comes_late(hops: Mapping[int, dict[str, Onset]], table: DataFrame) -> C
     gaps = [[b - a for a, b in pairwise(times(events))] for events in hops.values()]
     asked = [gap for gap in gaps if len(gap) >= 2 and gap[-1] < float("inf")]
     ratios = [gap[-1] / max(1e-9, max(gap[:-1])) for gap in asked]
-    return Evidence(table, "9.2 (iv)").claim(
-        "last_hop_late",
-        "In 24-layer models the wait for the last hop, counted from the hop before it, is longer than the wait for any "
-        "other hop.",
-        ratios,
-        "ratio of the last wait to the longest before it",
-        n=len(ratios),
-        above=1,
-    )
+    what = "ratio of the last wait to the longest before it"
+    return told(Evidence(table, "9.2 (iv)"), "last_hop_late", ratios, what, n=len(ratios), above=1)
 
 
 def last_path_comes_late(
@@ -285,12 +236,6 @@ def last_path_comes_late(
     last = max(len(events) for events in hops.values())
     looked = [[moment(events.get(f"query->value[{k}]")) for k in range(1, last + 1)] for events in paths.values()]
     waits = [[b - a for a, b in pairwise(times)] for times in looked if max(times) < math.inf and last > 2]
-    return Evidence(table, "9.2 (iv)").claim(
-        "last_path_late",
-        "In 24-layer models the wait for the path that looks up the last symbol is longer than the wait for any other "
-        f"such path ({len(waits)} of {len(paths)} runs have a path for every symbol).",
-        [gaps[-1] / max(1e-9, max(gaps[:-1])) for gaps in waits],
-        "ratio of the last wait to the longest before it",
-        n=len(waits),
-        above=1,
-    )
+    what, said = "ratio of the last wait to the longest before it", {"n": len(waits), "all": len(paths)}
+    found = [gaps[-1] / max(1e-9, max(gaps[:-1])) for gaps in waits]
+    return told(Evidence(table, "9.2 (iv)"), "last_path_late", found, what, n=len(waits), above=1, said=said)

@@ -20,11 +20,13 @@ from hopscope.experiments.judging import Claim
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns, grows_with, somebody_solves
+from hopscope_studies.stacked_heads.telling import SENTENCES
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 200, "paper": 20_000}
 
 HEADS = (1, 2, 4, 8)
+SAID = SENTENCES["heads_per_layer"]
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -45,15 +47,5 @@ def figure(table: DataFrame) -> Figure:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether every number of heads can learn, and whether more heads learn sooner."""
-    yield somebody_solves(
-        table,
-        "heads",
-        "With every number of heads per layer tried, some seed of a four-layer model solves both of two hops.",
-    )
-    yield grows_with(
-        table,
-        "heads",
-        "sooner_with_more_heads",
-        "The more heads per layer a four-layer model has, at equal width, the sooner it learns its two hops.",
-        -1,
-    )
+    yield somebody_solves(table, "heads", SAID["every_setting_can"])
+    yield grows_with(table, "heads", "sooner_with_more_heads", SAID["sooner_with_more_heads"], -1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Unpack
+from typing import Any, Unpack
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,6 +29,7 @@ from hopscope.language.checkpoints import BASE
 from hopscope.language.records import NAME
 from hopscope_studies.stacked_heads.experiments import fig2
 from hopscope_studies.stacked_heads.experiments.fig2 import FORMULATIONS, Asked, draw
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores, at the 310 tokens a second of fig2's runs.
 SECONDS = {"quick": 3, "cpu": 640, "long": 2400, "paper": 40000}
@@ -41,6 +42,7 @@ FILLED, REPEATED = "filler_tokens(by=log_likelihood, n_numbers=100)", "repeated_
 DIRECT = ("log_likelihood", FILLED, REPEATED)
 #: The most hops that are asked with a chain of thought; at five hops of kingdoms all of SmolLM2's 16 were cut off.
 THOUGHT_OVER = {"kingdoms": 4}
+told = telling("hops_by_protocol")
 
 
 def runs(scale: str) -> Iterator[Asked]:
@@ -117,44 +119,31 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         direct, thought = rows[rows.layout == "code"], rows[rows.layout == "chat"]
         yield lifts(model, direct, "filler_tokens", "With 100 numbers as filler tokens")
         yield lifts(model, direct, "repeated_problem", "With the problem given twice")
-        said = (
-            f"Without a chain of thought, no protocol lets {model} answer three hops or more better than by guessing."
-        )
-        yield guessing(direct[direct.hops >= 3], rows, f"three_hops_at_chance_{model}", said, at_most=0)
-        if model in BASE:
-            continue
-        said = f"After a chain of thought {model} answers two hops or more better than by guessing."
-        yield guessing(thought[thought.hops >= 2], rows, f"thoughts_help_{model}", said, above=0)
+        yield guessing(direct[direct.hops >= 3], rows, "three_hops_at_chance", model, at_most=0)
+        if model not in BASE:
+            yield guessing(thought[thought.hops >= 2], rows, "thoughts_help", model, above=0)
 
 
-def lifts(model: str, rows: DataFrame, name: str, how: str) -> Claim:
+def lifts(model: str, rows: DataFrame, name: str, asked_how: str) -> Claim:
     """Judge whether a protocol improves accuracy at two or more hops, by a sign test on questions that change."""
     plain, other = (rows[rows.protocol.str.startswith(start)] for start in ("log_likelihood", name))
     both = plain[plain.hops >= 2].merge(other, on=["formulation", "hops"], suffixes=("", "_other"))
     pairs = [(set(json_of(a)), set(json_of(b))) for a, b in zip(both.right, both.right_other, strict=True)]
     won, lost = sum(len(b - a) for a, b in pairs), sum(len(a - b) for a, b in pairs)
     by_depth = both.groupby("hops")[["correct", "correct_other", "n"]].sum()
-    return Evidence(rows, "beyond (Greenblatt, 2026)").claim(
-        f"{name}_lift_{model}",
-        f"{how}, {model} answers more questions of two hops or more than without (it wins {won} and loses {lost}).",
-        (by_depth.correct_other - by_depth.correct) / by_depth.n,
-        "accuracy gained, by depth",
-        n=int(both.n.sum()),
-        number="mean",
-        also=[more_often("won > lost", won, lost)],
-    )
+    gained, also = (by_depth.correct_other - by_depth.correct) / by_depth.n, [more_often("won > lost", won, lost)]
+    evidence, what = Evidence(rows, "beyond (Greenblatt, 2026)"), "accuracy gained, by depth"
+    how: dict[str, Any] = {"n": int(both.n.sum()), "number": "mean", "also": also}
+    said = {"how": asked_how, "model": model, "won": won, "lost": lost}
+    return told(evidence, f"{name}_lift_{model}", gained, what, said=said, sentence="lift", **how)
 
 
-def guessing(rows: DataFrame, among: DataFrame, name: str, sentence: str, **limit: Unpack[Limit]) -> Claim:
+def guessing(rows: DataFrame, among: DataFrame, name: str, model: str, **limit: Unpack[Limit]) -> Claim:
     """Bound the interval of each protocol's accuracy minus that of guessing, over all rows together."""
     pooled = rows.assign(guessed=rows.chance * rows.n).groupby("protocol")[["correct", "n", "guessed"]].sum()
     low = [wilson(int(correct), int(n))[0] for correct, n in zip(pooled.correct, pooled.n, strict=True)]
-    return Evidence(rows, "beyond (4)", among=among).claim(
-        name,
-        sentence,
-        (pooled.correct - pooled.guessed) / pooled.n,
-        "accuracy less guessing, by protocol",
-        n=int(pooled.n.sum()),
-        number="highest",
-        also=[bound("lower end of the 95 % interval (Wilson) less guessing", low - pooled.guessed / pooled.n, **limit)],
-    )
+    above, what = (pooled.correct - pooled.guessed) / pooled.n, "accuracy less guessing, by protocol"
+    also = [bound("lower end of the 95 % interval (Wilson) less guessing", low - pooled.guessed / pooled.n, **limit)]
+    how: dict[str, Any] = {"n": int(pooled.n.sum()), "number": "highest", "also": also}
+    evidence, said = Evidence(rows, "beyond (4)", among=among), {"model": model}
+    return told(evidence, f"{name}_{model}", above, what, said=said, sentence=name, **how)

@@ -21,6 +21,7 @@ from hopscope.experiments.judging import Claim, Evidence, bound
 from hopscope.experiments.reports import OfModel, Row, names, row, table_of
 from hopscope.experiments.variants import seeds_of
 from hopscope.experiments.work import Finished
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 3, "cpu": 360, "paper": 900}
@@ -28,6 +29,7 @@ SEEDS = {"quick": 1, "cpu": 2, "paper": 5}
 REPORT = "heads.json"
 FEW = 0.05  # share of all heads (ours)
 IDLE = 0.2  # share of the metric that sets without the hop may keep (ours)
+told = telling("language_heads")
 
 
 def rows_of(report: Mapping[str, Any]) -> Iterator[Row]:
@@ -131,82 +133,37 @@ def numbers(table: DataFrame, kind: str, name: str, column: str = "value") -> An
 
 def about_scores(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether the model does one hop, and whether its induction heads matter."""
-    yield Evidence(table, "beyond (4)").claim(
-        "one_hop_above_chance",
-        f"{names(table)} answers one-hop equations better than by chance.",
-        numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance"),
-        "lower end less chance",
-        above=0,
-    )
+    evidence = Evidence(table, "beyond (4)")
+    found = numbers(table, "hop", "accuracy", "low") - numbers(table, "hop", "chance")
+    yield told(evidence, "one_hop_above_chance", found, "lower end less chance", above=0, said={"model": names(table)})
     random = numbers(table, "repeat", "without random heads")
-    yield Evidence(table, "beyond (Olsson et al., 2022)").claim(
-        "induction_heads_matter",
-        "Without the eight strongest induction heads the loss on repeated random tokens is greater than without any of "
-        "seven random sets of eight heads.",
-        numbers(table, "repeat", "without induction heads") - random,
-        "loss beyond that of the worst random set (nats)",
-        above=0,
-    )
+    evidence = Evidence(table, "beyond (Olsson et al., 2022)")
+    found = numbers(table, "repeat", "without induction heads") - random
+    yield told(evidence, "induction_heads_matter", found, "loss beyond that of the worst random set (nats)", above=0)
 
 
 def about_the_set(table: DataFrame) -> Iterator[Claim]:
     """Claims on the heads that do the hop, compared with others."""
     size, whole = numbers(table, "heads", "in the set"), numbers(table, "heads", "of the model")
     sets = table[table.kind == "set"].groupby("run").name.agg(lambda names: ", ".join(sorted(names)))
-    yield Evidence(table, "beyond (8.2)").claim(
-        "few_heads_do_the_hop",
-        f"At most a twentieth of {names(table)}'s heads suffices for what in its answers depends on the question, with "
-        "the attention patterns of all other heads replaced by their means.",
-        size / whole,
-        "share of the model's heads",
-        at_most=FEW,
-    )
-    yield Evidence(table, "beyond (E)").claim(
-        "they_keep_the_metric",
-        "On questions that the search never saw, the set of heads found keeps at least 0.8 of the log-odds between "
-        "right and wrong answers.",
-        numbers(table, "kept", "the set"),
-        "share kept",
-        at_least=0.8,
-    )
-    for name, others, sentence in (
-        ("random_heads_do_not", "random heads", "Random sets of as many heads keep next to nothing of the log-odds"),
-        ("others_do_not", "all but the set", "All heads outside the set found keep little of the log-odds"),
-    ):
-        yield Evidence(table, "beyond (E)").claim(
-            name,
-            f"{sentence} between right and wrong answers.",
-            numbers(table, "kept", others),
-            "share kept",
-            at_most=IDLE,
-        )
-    yield Evidence(table, "beyond (8.2)", source="").claim(
-        "same_heads_for_other_questions",
-        "A search on other questions finds the same set of heads for one hop.",
-        sets.nunique(),
-        "number of different sets",
-        equals=1,
-        provided=bound("the number of sets of questions", len(sets), above=1),
-    )
+    evidence, what = Evidence(table, "beyond (8.2)"), "share of the model's heads"
+    yield told(evidence, "few_heads_do_the_hop", size / whole, what, at_most=FEW, said={"model": names(table)})
+    evidence = Evidence(table, "beyond (E)")
+    yield told(evidence, "they_keep_the_metric", numbers(table, "kept", "the set"), "share kept", at_least=0.8)
+    for id, others in (("random_heads_do_not", "random heads"), ("others_do_not", "all but the set")):
+        yield told(evidence, id, numbers(table, "kept", others), "share kept", at_most=IDLE)
+    evidence, what = Evidence(table, "beyond (8.2)", source=""), "number of different sets"
+    provided = bound("the number of sets of questions", len(sets), above=1)
+    yield told(evidence, "same_heads_for_other_questions", sets.nunique(), what, equals=1, provided=provided)
 
 
 def about_the_stack(table: DataFrame) -> Iterator[Claim]:
     """Claims on whether the stack of heads is as deep as theory requires."""
     induction = {run: set(part.name) for run, part in table[table.kind == "induction"].groupby("run")}
     sets = table[table.kind == "set"].groupby("run").name.agg(set)
-    yield Evidence(table, "beyond (8.2, i)").claim(
-        "an_induction_head_is_among_them",
-        "One of the eight strongest induction heads is in the set of heads found for one hop.",
-        [bool(heads & induction[str(run)]) for run, heads in sets.items()],
-        "sets with such a head",
-        of="share of",
-        equals=1,
-    )
+    evidence = Evidence(table, "beyond (8.2, i)")
+    found = [bool(heads & induction[str(run)]) for run, heads in sets.items()]
+    yield told(evidence, "an_induction_head_is_among_them", found, "sets with such a head", of="share of", equals=1)
     stacks = table[table.kind == "stack"].groupby("run").name
-    yield Evidence(table, "beyond (5)", source="").claim(
-        "stack_is_deep_enough",
-        "The heads found for one hop feed one another in a stack at least as deep as theory requires for one hop.",
-        stacks.size() - numbers(table, "depth", "least by theory"),
-        "number of stacked heads beyond the least",
-        at_least=0,
-    )
+    what, found = "number of stacked heads beyond the least", stacks.size() - numbers(table, "depth", "least by theory")
+    yield told(Evidence(table, "beyond (5)", source=""), "stack_is_deep_enough", found, what, at_least=0)

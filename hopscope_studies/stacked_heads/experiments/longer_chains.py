@@ -27,6 +27,7 @@ from hopscope.experiments.values import lags, power_law
 from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.one_setting import columns
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 600, "long": 3600, "paper": 400_000}
@@ -37,6 +38,7 @@ PARTIAL = True  # D = 3 is one long run, reported as far as it got
 LONG = {"steps": 6000, "decay_steps": 1000, "checkpoints": "500"}  # for D = 3 on two cores
 WITH_PRIOR = ((2, 1000), (4, 1000), (8, 1500), (16, 2000))  # D and steps
 LAYERS, SEEDS = 10, 5  # with the prior; 5 layers are the fewest for D = 8 to 15, 6 for D = 16
+told = telling("longer_chains")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -113,24 +115,14 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     times = first_below(table, LEARNT).unstack("hop")[list(dict.fromkeys(table.hop))]  # in the order of the chain
     each = [times.loc[run].dropna().tolist() for run in hops_of[hops_of >= 2].index]
     ratios = [waits[-1] / waits[0] for waits in each if len(waits) >= 2]
-    yield Evidence(table, "7.2, 9.2 (iv)", source="").claim(
-        "later_hops_take_longer",
-        "Models of fixed size learn the last of their hops later than the first "
-        f"({conditions(table)}; {len(ratios)} of {int((hops_of >= 2).sum())} runs learnt two or more).",
-        ratios,
-        "ratio of the two steps",
-        n=len(ratios),
-        above=1,
+    evidence = Evidence(table, "7.2, 9.2 (iv)", source="")
+    said = {"conditions": conditions(table), "n": len(ratios), "all": int((hops_of >= 2).sum())}
+    yield told(evidence, "later_hops_take_longer", ratios, "ratio of the two steps", n=len(ratios), above=1, said=said)
+    evidence, what = Evidence(table, "7.2, 9.2", source="paper"), "number of steps from one hop to the next"
+    found = lags(
+        times.loc[[str(run)], [f"x{k}" for k in range(1, hops + 1)]].to_numpy()[0] for run, hops in hops_of.items()
     )
-    yield Evidence(table, "7.2, 9.2", source="paper").claim(
-        "hops_in_order",
-        f"Models of fixed size learn their hops in the order of the chain, in every run ({conditions(table)}).",
-        lags(
-            times.loc[[str(run)], [f"x{k}" for k in range(1, hops + 1)]].to_numpy()[0] for run, hops in hops_of.items()
-        ),
-        "number of steps from one hop to the next",
-        at_least=0,
-    )
+    yield told(evidence, "hops_in_order", found, what, at_least=0, said={"conditions": conditions(table)})
     yield growth(table)
 
 
@@ -150,15 +142,12 @@ def every_hop(table: DataFrame) -> Claim:
     reach, whole = long.step.max(), long.steps.first()
     most = {D: learnt[hops_of == D].max() / D for D in set(hops_of)}
     waiting = most[longest] < 1 and bool((reach < whole).any())
-    return Evidence(table, "7.2, beyond", source="paper").claim(
-        "every_hop_is_learnt",
-        f"At every chain length up to D = {longest}, some seed of a model of fixed size learns all hops "
-        f"({conditions(table)}).",
-        reached,
-        "number of hops learnt",
-        number="highest",
-        also=[bound("share of a D's hops that its best run learns", most.values(), equals=1)],
-        provided=Bound(f"D = {longest} is learnt, or its training over", not waiting),
+    evidence, what = Evidence(table, "7.2, beyond", source="paper"), "number of hops learnt"
+    said = {"longest": longest, "conditions": conditions(table)}
+    also = [bound("share of a D's hops that its best run learns", most.values(), equals=1)]
+    provided = Bound(f"D = {longest} is learnt, or its training over", not waiting)
+    return told(
+        evidence, "every_hop_is_learnt", reached, what, number="highest", also=also, provided=provided, said=said
     )
 
 
@@ -167,12 +156,6 @@ def growth(table: DataFrame) -> Claim:
     times = learning_times(table)
     medians = times.assign(last=times["last"].fillna(float("inf"))).groupby("D")["last"].median()
     _, exponent = power_law(times.D, times["last"])
-    return Evidence(times, "beyond").claim(
-        "time_grows_slower_than_chains",
-        "In models of fixed size, the step at which the last hop is learnt grows more slowly than the chain length "
-        f"D: its exponent is below 1 ({conditions(table)}).",
-        exponent,
-        "exponent of D",
-        below=1,
-        provided=bound("a D's median", medians, below=float("inf")),
-    )
+    evidence, what = Evidence(times, "beyond"), "exponent of D"
+    said, provided = {"conditions": conditions(table)}, bound("a D's median", medians, below=float("inf"))
+    return told(evidence, "time_grows_slower_than_chains", exponent, what, below=1, provided=provided, said=said)

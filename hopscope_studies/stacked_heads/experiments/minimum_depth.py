@@ -26,6 +26,7 @@ from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth, paper_bound
 from hopscope_studies.stacked_heads.one_setting import columns
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 720, "long": 2600, "paper": 60_000}
@@ -33,6 +34,7 @@ CELL_SECONDS = 200
 
 PRIOR_WORDS = "with a prior: attention's bias by distance starts at 4, from D = 6 on at 5, for distance 1 in L0"
 MOST_HOPS, SEEDS = 8, {"quick": 1, "cpu": 3, "long": 3, "paper": 8}
+told = telling("minimum_depth")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -143,8 +145,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims that training reaches the exact minimum, and never goes below it."""
     each = hops_learnt(table)
     yield nothing_below(table)
-    yield enough("minimum_is_enough", "With exactly the minimum depth", each[each.more == 0], table)
-    yield enough("one_more_is_enough", "With one layer more than the minimum depth", each[each.more == 1], table)
+    yield enough("minimum_is_enough", each[each.more == 0], table)
+    yield enough("one_more_is_enough", each[each.more == 1], table)
     yield no_slack(each[(each.more == 0) & (each.D > 1)], table)
     yield growth(each[each["last"].notna()], table)
 
@@ -152,26 +154,17 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def nothing_below(table: DataFrame) -> Claim:
     """Judge whether hops beyond the reach of the layers are not learnt."""
     deep = table[table.layers < table.least_k]
-    return Evidence(deep, "5, beyond (sharpened)", source="the paper's bound for learnt", among=table).claim(
-        "nothing_below_the_minimum",
-        "No one-head-per-layer model, trained with deepest facts first, learns a hop with fewer layers than the "
-        f"hop's exact minimum depth ({PRIOR_WORDS}).",
-        deep.loss,
-        "final partial loss",
-        at_least=LEARNT,
-    )
+    evidence = Evidence(deep, "5, beyond (sharpened)", source="the paper's bound for learnt", among=table)
+    loss, said = deep.loss, {"prior": PRIOR_WORDS}
+    return told(evidence, "nothing_below_the_minimum", loss, "final partial loss", at_least=LEARNT, said=said)
 
 
-def enough(name: str, words: str, each: DataFrame, table: DataFrame) -> Claim:
+def enough(id: str, each: DataFrame, table: DataFrame) -> Claim:
     """Judge whether for every D some seed learns all hops."""
-    return Evidence(each, "5, beyond", source="the paper's bound for learnt", among=table).claim(
-        name,
-        f"{words}, some seed of a one-head-per-layer model learns all D hops, for every D ({PRIOR_WORDS}).",
-        each.groupby("D").worst.min(),
-        "loss of the worst hop in a D's best seed",
-        below=LEARNT,
-        provided=bound("number of different D", each.D.nunique(), at_least=MOST_HOPS),
-    )
+    evidence = Evidence(each, "5, beyond", source="the paper's bound for learnt", among=table)
+    found, what = each.groupby("D").worst.min(), "loss of the worst hop in a D's best seed"
+    provided = bound("number of different D", each.D.nunique(), at_least=MOST_HOPS)
+    return told(evidence, id, found, what, below=LEARNT, provided=provided, said={"prior": PRIOR_WORDS})
 
 
 def no_slack(each: DataFrame, table: DataFrame) -> Claim:
@@ -181,27 +174,17 @@ def no_slack(each: DataFrame, table: DataFrame) -> Claim:
     counts = f"{these} of {n} runs against {others} of {len(each) - n}"
     chance = at_most(these, n, these + others, len(each))
     contrary = at_most(n - these, n, len(each) - these - others, len(each))
-    return Evidence(each, "beyond", among=table).claim(
-        "no_slack_is_hard",
-        "In models of exactly the minimum depth, the longest chains that this depth allows are learnt completely in a "
-        f"smaller share of runs than shorter chains ({counts}; {PRIOR_WORDS}).",
-        float(learnt[tight].mean() - learnt[~tight].mean()),
-        also=[significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)],
-    )
+    evidence, said = Evidence(each, "beyond", among=table), {"counts": counts, "prior": PRIOR_WORDS}
+    also = [significant("the difference of the shares of runs that learn all hops < 0", chance, contrary)]
+    return told(evidence, "no_slack_is_hard", float(learnt[tight].mean() - learnt[~tight].mean()), also=also, said=said)
 
 
 def growth(each: DataFrame, table: DataFrame) -> Claim:
     """Judge how the time to the last hop grows with D over runs that learn all hops, which omits the slowest."""
     _, exponent = power_law(each.D, each["last"])
-    return Evidence(each, "beyond", among=table).claim(
-        "time_grows_no_faster_than_chains",
-        "In one-head-per-layer models that learn all hops, the step at which the last hop is learnt grows no faster "
-        f"than the number of hops D ({PRIOR_WORDS}).",
-        exponent,
-        "exponent of D",
-        at_most=1,
-        provided=bound("number of different D", each.D.nunique(), above=2),
-    )
+    evidence, what = Evidence(each, "beyond", among=table), "exponent of D"
+    said, provided = {"prior": PRIOR_WORDS}, bound("number of different D", each.D.nunique(), above=2)
+    return told(evidence, "time_grows_no_faster_than_chains", exponent, what, at_most=1, provided=provided, said=said)
 
 
 def at_most(k: int, drawn: int, marked: int, of: int) -> float:

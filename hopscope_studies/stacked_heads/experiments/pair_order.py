@@ -20,11 +20,13 @@ from hopscope.experiments.variants import variants
 from hopscope.runs.run import Run
 from hopscope.theory.depth import minimum_depth
 from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns, share_solved
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 130, "paper": 15_000}
 
 ORDERS = ("nearest_first", "shuffled", "deepest_first")
+told = telling("pair_order")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -46,21 +48,10 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims that nearest first is learnt and deepest first is not, though in theory both need equally many layers."""
     near, deep = (table[table.order == order] for order in ("nearest_first", "deepest_first"))
-    yield Evidence(near, "beyond (6)").claim(
-        "nearest_first_is_learnt",
-        f"With nearest facts first, most runs of a four-layer model solve both of two hops in {near.steps.max()} "
-        "steps.",
-        share_solved(near, "order").get("nearest_first", float("nan")),
-        "share of runs with all hops below 0.05",
-        above=0.5,
-    )
+    evidence, what = Evidence(near, "beyond (6)"), "share of runs with all hops below 0.05"
+    found = share_solved(near, "order").get("nearest_first", float("nan"))
+    yield told(evidence, "nearest_first_is_learnt", found, what, above=0.5, said={"steps": near.steps.max()})
     needed = minimum_depth(int(deep.k.max()), "causal", "one", "deepest_first").min_layers
-    yield Evidence(deep, "beyond (3.1)", source="the paper's bound for not learnt").claim(
-        "deepest_first_waits",
-        "With deepest facts first, a position code of base 100 and our initial weights (early_layers), a four-layer "
-        f"model learns neither of two hops in {deep.steps.max()} steps, though in theory {needed} of its layers would "
-        "suffice.",
-        deep.loss,
-        "final partial loss",
-        above=0.7,
-    )
+    evidence = Evidence(deep, "beyond (3.1)", source="the paper's bound for not learnt")
+    said = {"steps": deep.steps.max(), "needed": needed}
+    yield told(evidence, "deepest_first_waits", deep.loss, "final partial loss", above=0.7, said=said)

@@ -30,6 +30,7 @@ from hopscope.experiments.judging import Claim, Evidence, bound, more_often
 from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.readings_crossed import ENDS_BELOW, survival, whole
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 10_800, "paper": 60_000}
@@ -63,6 +64,7 @@ SEEDS = {"quick": (1, 1), "cpu": (0, 1), "long": (2, 8), "paper": (8, 8)}
 QUICK = (BASE, "clipping at 1")
 HOPS, LAYERS, WIDTH, STEPS = 2, 8, 256, 3000
 WAIT = 0.25  # share of a run: the paper's wait is over half of it (section 9.2), that of its models here 3 in 100
+told = telling("readings_changed")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -154,39 +156,24 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims that test the predictions made from Transformer D's own runs and the 96 runs of `readings_crossed`."""
     done = whole(table, runs)
     first = table[(table.k == 1) & (table.order == "nearest_first")]
-    yield Evidence(first, "beyond (9.2)", among=table).claim(
-        "no_change_restores_the_wait",
-        f"With nearest facts first, the first hop, x1, is learnt within a quarter of {STEPS:,} steps, whichever single "
-        "setting of Transformer D's recipe is changed.",
-        first.learnt.fillna(math.inf) / STEPS,
-        "step at which x1 is learnt, as a share of all",
-        at_most=WAIT,
-        provided=done,
-    )
+    evidence, what = Evidence(first, "beyond (9.2)", among=table), "step at which x1 is learnt, as a share of all"
+    found = first.learnt.fillna(math.inf) / STEPS
+    yield told(evidence, "no_change_restores_the_wait", found, what, at_most=WAIT, provided=done, said={"steps": STEPS})
     yield depth_and_width(table)
     yield sooner(table)
     last = table[(table.k == HOPS) & (table.change == BASE)]
     by_order = {order: last[last.order == order].learnt for order in ORDERS}
-    yield Evidence(last, "beyond (3.1, 6)", among=table).claim(
-        "nearest_first_stays_at_the_first_hop",
-        "With Transformer D's recipe in a smaller model and nearest facts first, at most four of eight runs learn the "
-        "second hop, fewer than with deepest facts first.",
-        [by_order["nearest_first"].notna().mean() - by_order["deepest_first"].notna().mean()],
-        "share of runs that learn the second hop, less that with deepest facts first",
-        below=0,
-        also=[bound("share that learn it, nearest first", by_order["nearest_first"].notna().mean(), at_most=0.5)],
-        provided=done,
+    evidence = Evidence(last, "beyond (3.1, 6)", among=table)
+    what = "share of runs that learn the second hop, less that with deepest facts first"
+    nearest, deepest = (by_order[order].notna().mean() for order in ORDERS)
+    also = [bound("share that learn it, nearest first", nearest, at_most=0.5)]
+    yield told(
+        evidence, "nearest_first_stays_at_the_first_hop", [nearest - deepest], what, below=0, also=also, provided=done
     )
     default = table[(table.change == LEARNT_POSITIONS) & (table.order == "deepest_first")]
-    yield Evidence(default, "beyond (7.1)", among=table).claim(
-        "learnt_positions_learn_every_hop",
-        f"With deepest facts first and learnt position embeddings, each of eight runs learns both hops in {STEPS:,} "
-        "steps.",
-        default.learnt.fillna(math.inf),
-        "step at which a hop was learnt",
-        below=math.inf,
-        provided=done,
-    )
+    evidence, what = Evidence(default, "beyond (7.1)", among=table), "step at which a hop was learnt"
+    steps, said = default.learnt.fillna(math.inf), {"steps": STEPS}
+    yield told(evidence, "learnt_positions_learn_every_hop", steps, what, below=math.inf, provided=done, said=said)
 
 
 def depth_and_width(table: DataFrame) -> Claim:
@@ -198,16 +185,11 @@ def depth_and_width(table: DataFrame) -> Claim:
             some, others = (times.get((change, order, seed), math.nan) for change in (more, less))
             wins, losses = wins + (some < others), losses + (some > others)
     asked = table[table.change.isin(["16 layers", "4 layers", "width 512", "width 128"])]
-    return Evidence(asked, "beyond (9.1)", among=table).claim(
-        "more_depth_and_width_is_sooner",
-        "The first hop is learnt sooner with more layers and with more width, in pairs of runs that differ in nothing "
-        f"else ({wins} of {wins + losses} pairs).",
-        [wins / (wins + losses)] if wins + losses else [],
-        "share of pairs in which it is learnt sooner",
-        n=asked.seed.nunique(),
-        also=[more_often("more pairs sooner", wins, losses)],
-        provided=whole(table, runs),
-    )
+    evidence, what = Evidence(asked, "beyond (9.1)", among=table), "share of pairs in which it is learnt sooner"
+    share, also = [wins / (wins + losses)] if wins + losses else [], [more_often("more pairs sooner", wins, losses)]
+    how: dict[str, Any] = {"n": asked.seed.nunique(), "also": also, "provided": whole(table, runs)}
+    said = {"wins": wins, "pairs": wins + losses}
+    return told(evidence, "more_depth_and_width_is_sooner", share, what, said=said, **how)
 
 
 def sooner(table: DataFrame) -> Claim:
@@ -217,13 +199,7 @@ def sooner(table: DataFrame) -> Claim:
     pairs = pairs.reindex(columns=list(ORDERS)).dropna()
     nearest, deepest = (pairs[order].to_numpy() for order in ORDERS)
     wins, losses = int((nearest < deepest).sum()), int((nearest > deepest).sum())
-    return Evidence(rows, "beyond (3.1, 6)", among=table).claim(
-        "nearest_first_is_sooner",
-        "With Transformer D's recipe in a smaller model, the first hop is learnt sooner with nearest than with deepest "
-        f"facts first ({wins} of {wins + losses} seeds).",
-        [wins / (wins + losses)] if wins + losses else [],
-        "share of seeds in which it is learnt sooner",
-        n=wins + losses,
-        also=[more_often("more seeds sooner", wins, losses)],
-        provided=whole(table, runs),
-    )
+    evidence, what = Evidence(rows, "beyond (3.1, 6)", among=table), "share of seeds in which it is learnt sooner"
+    share, also = [wins / (wins + losses)] if wins + losses else [], [more_often("more seeds sooner", wins, losses)]
+    how: dict[str, Any] = {"n": wins + losses, "also": also, "provided": whole(table, runs)}
+    return told(evidence, "nearest_first_is_sooner", share, what, said={"wins": wins, "seeds": wins + losses}, **how)

@@ -31,6 +31,7 @@ from hopscope.experiments.variants import TINY_TRAINING
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 700, "long": 9000, "paper": 60_000}
@@ -45,15 +46,16 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 #: Choice, and two of its values: with the first, it was predicted, the first hop is learnt sooner than with the second.
 PREDICTED = {
-    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first", "nearest facts first than with deepest"),
-    "learnt_positions_are_sooner": ("positions", "learned", "input", "a learnt position embedding than with none"),
-    "gpt2_is_sooner_than_early_layers": ("init", "gpt2", "early_layers", "GPT-2's initial weights than with ours"),
-    "small_base_is_sooner": ("base", 100.0, 10_000.0, "a position code of base 100 than 10,000 (RoPE's)"),
+    "nearest_first_is_sooner": ("order", "nearest_first", "deepest_first"),
+    "learnt_positions_are_sooner": ("positions", "learned", "input"),
+    "gpt2_is_sooner_than_early_layers": ("init", "gpt2", "early_layers"),
+    "small_base_is_sooner": ("base", 100.0, 10_000.0),
 }
 LAYERS = {2: 4, 3: 6}  # by D
 STEPS, ENDS_BELOW = 4000, 0.1
 #: D, seeds and what is left out, by scale; `cpu` has GPT-2's weights alone.
 SIZES = {"quick": ((2,), 1), "cpu": ((2,), 1), "long": ((2, 3), 2), "paper": ((2, 3), 8)}
+told = telling("readings_crossed")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -141,39 +143,16 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims that state the predictions for each choice, all else equal, and for our default reading."""
     ours = "D == 2 and order == 'deepest_first' and base == 10_000 and init == 'gpt2' and positions == 'learned'"
     default = table.query(ours)
-    yield Evidence(default, "beyond (3.1, 6, 7.1)", source="").claim(
-        "the_default_reading_learns",
-        "With deepest facts first, a position code of base 10,000, GPT-2's initial weights and a learnt position "
-        f"embedding, a four-layer model learns both of two hops within {table.steps.max():,} steps, without a prior.",
-        default.learnt.fillna(math.inf),
-        "step at which a hop was learnt",
-        below=math.inf,
-        provided=whole(table, runs),
-    )
-    for name, (choice, this, that, words) in PREDICTED.items():
-        first, sentence = table[table.k == 1], f"The first hop is learnt sooner with {words}"
-        yield compared(first, name, choice, this, that, sentence, whole(table, runs))
+    evidence, what = Evidence(default, "beyond (3.1, 6, 7.1)", source=""), "step at which a hop was learnt"
+    steps, said, provided = default.learnt.fillna(math.inf), {"steps": table.steps.max()}, whole(table, runs)
+    yield told(evidence, "the_default_reading_learns", steps, what, below=math.inf, provided=provided, said=said)
+    first = table[table.k == 1]
+    yield from (compared(first, id, *predicted, provided) for id, predicted in PREDICTED.items())
     deepest = table[(table.order == "deepest_first") & (table.k == table.D)]
-    yield compared(
-        deepest,
-        "rope_base_learns_the_last_hop",
-        "base",
-        10_000.0,
-        100.0,
-        "With deepest facts first the last hop is learnt sooner with a position code of base 10,000 (RoPE's) than 100",
-        whole(table, runs),
-    )
+    yield compared(deepest, "rope_base_learns_the_last_hop", "base", 10_000.0, 100.0, provided)
     waits = lags(table.pivot(index="run", columns="k", values="learnt").itertuples(index=False))
-    yield Evidence(table, "beyond (7.2)", source="paper").claim(
-        "hops_in_order",
-        "Without a prior, models learn hops in the order of the chain, whatever is chosen where the paper is open.",
-        waits,
-        "number of steps from a hop to the next",
-        n=len(waits),
-        number="median",
-        above=0,
-        provided=whole(table, runs),
-    )
+    evidence, what = Evidence(table, "beyond (7.2)", source="paper"), "number of steps from a hop to the next"
+    yield told(evidence, "hops_in_order", waits, what, n=len(waits), number="median", above=0, provided=provided)
 
 
 def whole(table: DataFrame, runs: Callable[[str], Iterator[Config]]) -> Bound:
@@ -183,9 +162,7 @@ def whole(table: DataFrame, runs: Callable[[str], Iterator[Config]]) -> Bound:
     return bound("runs that are done", table.run.nunique(), at_least=asked)
 
 
-def compared(
-    rows: DataFrame, name: str, choice: str, this: Any, that: Any, sentence: str, provided: Bound | None = None
-) -> Claim:
+def compared(rows: DataFrame, id: str, choice: str, this: Any, that: Any, provided: Bound | None = None) -> Claim:
     """Judge whether a hop is learnt sooner with one value of a choice than with another, all other choices equal.
 
     A pair in which neither run learnt it is left out. If only one run did, the other counts as later.
@@ -194,17 +171,9 @@ def compared(
     pairs = rows.assign(when=rows.learnt.fillna(math.inf)).pivot(index=same, columns=choice, values="when")
     both = pairs.reindex(columns=[this, that]).dropna()
     sooner = (both[this] < both[that])[both[this] != both[that]]
-    wins, told = int(sooner.sum()), len(sooner)
+    wins, n = int(sooner.sum()), len(sooner)
     shares = sooner.groupby(level="seed").mean()
-    return Evidence(rows, "beyond (3.1, 6, 7.1)").claim(
-        name,
-        f"{sentence}, without a prior and all else being equal (in {wins} of {told} pairs).",
-        shares,
-        "share of pairs in which it is learnt sooner, seed by seed,",
-        n=len(shares),
-        number="mean",
-        above=0.5,
-        unanimous=True,
-        also=[more_often("more pairs sooner than later", wins, told - wins)],
-        provided=provided,
-    )
+    also, said = [more_often("more pairs sooner than later", wins, n - wins)], {"wins": wins, "pairs": n}
+    what = "share of pairs in which it is learnt sooner, seed by seed,"
+    how: dict[str, Any] = {"n": len(shares), "number": "mean", "above": 0.5, "unanimous": True, "provided": provided}
+    return told(Evidence(rows, "beyond (3.1, 6, 7.1)"), id, shares, what, also=also, said=said, **how)

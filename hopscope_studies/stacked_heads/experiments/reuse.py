@@ -22,6 +22,7 @@ from hopscope.experiments.tables import columns_of
 from hopscope.problem.paths import Path
 from hopscope.runs.run import Run
 from hopscope_studies.stacked_heads.experiments.fig7 import runs as runs
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores; the runs are those of `fig7`.
 SECONDS = {"quick": 8, "cpu": 700, "paper": 60_000}
@@ -29,6 +30,7 @@ COMPARES_RUNS = True  # the paths tracked in one run are tracked in all
 
 MATTERS = 0.1  # a hop uses a path if silencing it adds more than this to the hop's loss (ours)
 SLIGHT = 0.25  # largest change of a mean attention that counts as slight (ours)
+told = telling("reuse")
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -114,22 +116,8 @@ def figure(table: DataFrame) -> Figure:
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims on reuse and on adjustments."""
     pairs = shared(table)
-    yield Evidence(table, "9.2 (ii, iii)").claim(
-        "later_hops_reuse",
-        "In 24-layer models later hops reuse the path that an earlier hop needs most, apart from the layer that joins "
-        "facts: silencing this path raises the loss of every later hop.",
-        pairs.cost,
-        "addition to a later hop's loss",
-        n=len(pairs),
-        above=MATTERS,
-    )
+    evidence = Evidence(table, "9.2 (ii, iii)")
+    yield told(evidence, "later_hops_reuse", pairs.cost, "addition to a later hop's loss", n=len(pairs), above=MATTERS)
     following = pairs[pairs.following]
-    yield Evidence(table, "9.2 (ii)").claim(
-        "adjustments_are_slight",
-        "In 24-layer models the path that an earlier hop needs most is reused with slight adjustments: its mean "
-        "attention changes little from when the next hop is learnt to the end of training.",
-        following.moved,
-        "change",
-        n=len(following),
-        below=SLIGHT,
-    )
+    evidence = Evidence(table, "9.2 (ii)")
+    yield told(evidence, "adjustments_are_slight", following.moved, "change", n=len(following), below=SLIGHT)

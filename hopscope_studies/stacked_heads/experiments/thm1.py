@@ -27,6 +27,7 @@ from hopscope.probes.reach import probe
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope_studies.stacked_heads.experiments import curriculum
+from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 6, "cpu": 300, "paper": 15_000}
@@ -40,6 +41,7 @@ KINDS = (("trained", True, False), ("untrained", False, False), ("random chain",
 BREACH = "built by hand"
 
 SECTION = "5, theorem 1"
+told = telling("thm1")
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -118,15 +120,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     trained = table[table["model"] == "trained"]
     beyond = breachable(trained)
     breaches = beyond.groupby("seed")["decoded"].sum()
-    yield Evidence(trained, SECTION).claim(
-        "nothing_beyond_reach",
-        "In trained models no piece of a chain is decoded from a residual stream that theorem 1 does not yet allow to "
-        f"hold it (in {int(breaches.sum())} of {len(beyond)} combinations of piece, position and layer).",
-        breaches,
-        "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N",
-        of="total",
-        equals=0,
-    )
+    what = "number of cells beyond the reach whose accuracy's interval (95 % over all cells) lies above 1/N"
+    said = {"n": int(breaches.sum()), "all": len(beyond)}
+    yield told(Evidence(trained, SECTION), "nothing_beyond_reach", breaches, what, of="total", equals=0, said=said)
     yield from answers(table)
     yield first_layers(trained)
     yield from controls(table)
@@ -144,23 +140,14 @@ def answers(table: DataFrame) -> Iterator[Claim]:
     trained = ends[ends["model"] == "trained"]
     learnt = trained[trained["last_hop_learnt"]]
     before = ends[(ends["model"] == "untrained") & ends["run"].isin(learnt["run"])]
-    yield Evidence(learnt, SECTION, among=trained).claim(
-        "answer_arrives",
-        f"In every run that learnt the last hop ({len(learnt)} of {len(trained)}), a probe decodes the answer x_D at "
-        "the query after the last layer, but not before training.",
-        learnt["accuracy"],
-        "accuracy",
-        number="lowest",
-        also=[
-            bound(
-                "runs whose accuracy's interval lies above 1/N after training",
-                learnt["decoded"],
-                of="share of",
-                equals=1,
-            ),
-            bound("those before", before["decoded"], of="share of", equals=0),
-        ],
-    )
+    evidence, said = Evidence(learnt, SECTION, among=trained), {"n": len(learnt), "all": len(trained)}
+    also = [
+        bound(
+            "runs whose accuracy's interval lies above 1/N after training", learnt["decoded"], of="share of", equals=1
+        ),
+        bound("those before", before["decoded"], of="share of", equals=0),
+    ]
+    yield told(evidence, "answer_arrives", learnt["accuracy"], "accuracy", number="lowest", also=also, said=said)
 
 
 def first_layers(trained: DataFrame) -> Claim:
@@ -169,14 +156,9 @@ def first_layers(trained: DataFrame) -> Claim:
     first = asked[asked["decoded"]].groupby(["run", "piece"])["layer"].min()
     least = asked[asked["allowed"]].groupby(["run", "piece"])["layer"].min()
     early = [key for key in first.index if key not in least.index]
-    return Evidence(trained, SECTION).claim(
-        "no_sooner_than_the_minimum_depth",
-        "In trained models no probe decodes the answer to k hops at the query after fewer layers than k hops need.",
-        (first - least).dropna(),  # a piece beyond the reach of the whole model has no least layer
-        "difference in layers to the exact minimum depth (causal, many heads)",
-        at_least=0,
-        also=[bound("the number of pieces decoded that no layer may hold", len(early), equals=0)],
-    )
+    evidence, what = Evidence(trained, SECTION), "difference in layers to the exact minimum depth (causal, many heads)"
+    also = [bound("the number of pieces decoded that no layer may hold", len(early), equals=0)]
+    return told(evidence, "no_sooner_than_the_minimum_depth", (first - least).dropna(), what, at_least=0, also=also)
 
 
 def controls(table: DataFrame) -> Iterator[Claim]:
@@ -184,28 +166,16 @@ def controls(table: DataFrame) -> Iterator[Claim]:
     found = table[(table["model"] == BREACH) & (table["role"] == "query") & (table["piece"] == "x1")]
     found, trained = found[found["layer"] == 1], table[table["model"] == "trained"]
     beyond = found["decoded"] & ~found["allowed"] & ~found["excludable"]
-    yield Evidence(trained, SECTION).claim(
-        "breach_by_hand_is_found",
-        "Control: in a model built by hand to break the premise of theorem 1, the probe finds x_1 one layer before the "
-        "theorem allows it.",
-        found["accuracy"],
-        n=int(found["n"].min()),
-        number="lowest",
-        also=[bound("such cells not allowed, of which the interval lies above 1/N,", beyond, of="share of", equals=1)],
+    evidence = Evidence(trained, SECTION)
+    also = [bound("such cells not allowed, of which the interval lies above 1/N,", beyond, of="share of", equals=1)]
+    yield told(
+        evidence, "breach_by_hand_is_found", found["accuracy"], n=int(found["n"].min()), number="lowest", also=also
     )
-    nulls = (
-        ("untrained", "untrained_holds_nothing_beyond", "beyond its reach before training", breachable(table)),
-        ("random chain", "random_chain_is_not_decoded", "that was drawn at random, allowed or not", table),
-    )
-    for kind, name, where, judged in nulls:
+    for kind, id, judged in (
+        ("untrained", "untrained_holds_nothing_beyond", breachable(table)),
+        ("random chain", "random_chain_is_not_decoded", table),
+    ):
         cells = judged[judged["model"] == kind]
-        yield Evidence(trained, SECTION).claim(
-            name,
-            f"Control: probes of residual streams decode no piece of a chain {where} (in {int(cells['decoded'].sum())} "
-            f"of {len(cells)} combinations of piece, position and layer).",
-            cells.groupby("seed")["decoded"].mean(),
-            "share of cells decoded",
-            number=cells["decoded"].mean(),
-            of="highest",
-            equals=0,
-        )
+        shares, what = cells.groupby("seed")["decoded"].mean(), "share of cells decoded"
+        said = {"n": int(cells["decoded"].sum()), "all": len(cells)}
+        yield told(evidence, id, shares, what, number=cells["decoded"].mean(), of="highest", equals=0, said=said)

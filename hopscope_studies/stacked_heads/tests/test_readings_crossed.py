@@ -53,7 +53,7 @@ def test_pairs_differ_in_one_choice_and_what_was_censored_is_later_than_what_was
     ]
     rows.append(row(5, "nearest_first", 10))  # without its pair
     rows.append(row(0, "deepest_first", 1, base=10_000.0))  # nothing to compare it with
-    found = compared(DataFrame(rows), "id", "order", "nearest_first", "deepest_first", "So")
+    found = compared(DataFrame(rows), "nearest_first_is_sooner", "order", "nearest_first", "deepest_first")
     assert (found.number, found.n) == (0.75, 4) and "(in 3 of 4 pairs)" in found.sentence
     assert found.verdict == "undecided"  # three heads or more in four tosses: 5/16
 
@@ -63,7 +63,10 @@ def test_verdicts_are_those_of_a_sign_test(sooner, later, verdict):
     """Five of five have a one-sided probability of 1/32, four of four 1/16."""
     rows = [row(seed, "nearest_first", 10 if seed < sooner else 30) for seed in range(sooner + later)]
     rows += [row(seed, "deepest_first", 20) for seed in range(sooner + later)]
-    assert compared(DataFrame(rows), "id", "order", "nearest_first", "deepest_first", "So").verdict == verdict
+    assert (
+        compared(DataFrame(rows), "nearest_first_is_sooner", "order", "nearest_first", "deepest_first").verdict
+        == verdict
+    )
 
 
 def test_sign_test_by_hand():
