@@ -20,10 +20,11 @@ from hopscope.configuration.config import Config, Training
 from hopscope.core.seeds import generator
 from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import colour, picture, styled
-from hopscope.experiments.judging import Claim, Evidence, around, bound
+from hopscope.experiments.judging import Claim, Evidence, around, bound, telling
 from hopscope.experiments.tables import rows_of
 from hopscope.runs.run import Run
 from hopscope.tasks.base import Batch
+from hopscope_studies.gradient_descent.claims import SENTENCES
 from hopscope_studies.gradient_descent.comparison import answers, course_rows, descent, loss, sequences
 from hopscope_studies.gradient_descent.models.linear_self_attention import LinearSelfAttention, LinearSelfAttentionShape
 from hopscope_studies.gradient_descent.tasks.linear_regression import D_CODE, LinearRegression
@@ -46,6 +47,7 @@ SIZE = {"quick": 500, "cpu": 10_000, "paper": 10_000}  # fresh sequences of the 
 FEW = 16  # sequences on which readings are taken
 PREFERENCE = 3  # a derivative over that of others from which on the first layer reads partners
 PARTNERS = ["y reads its x", "x reads its y"]
+told = telling(SENTENCES["copying_layer"])
 
 
 def runs(scale: str) -> Iterator[Config]:
@@ -124,9 +126,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     read = softmax[softmax.step == softmax.groupby("run").step.transform("max")]
     yield from of_readings(softmax, partners(read), partners(softmax[softmax.step == 0]))
     late = lateness(softmax, DataFrame(end.loc["softmax"]))
-    sentence = "The first layer reads partners before the loss falls (paper: its sensitivity rises, then performance)."
     what = "steps from reading partners to half of the loss's fall"
-    yield Evidence(softmax, SECTION).claim("reading_comes_first", sentence, late, what, above=0)
+    yield told(Evidence(softmax, SECTION), "reading_comes_first", late, what, above=0)
 
 
 def of_losses(table: DataFrame, end: DataFrame) -> Iterator[Claim]:
@@ -134,32 +135,23 @@ def of_losses(table: DataFrame, end: DataFrame) -> Iterator[Claim]:
     softmax, linear = (Evidence(table[table["first"] == first], SECTION) for first in ("softmax", "linear"))
     ends, ratio = end.loc["softmax"], end.trained / end["one step"]
     two = bound("loss over that of two steps", ends.trained / ends["two steps"], at_least=1.2)
-    sentence = (
-        "A softmax and a linear layer reach the loss of one step on pairs, not of two (paper: the curves coincide)."
-    )
     what = "loss over that of one step"
-    yield softmax.claim("reaches_one_step", sentence, ratio["softmax"], what, within=around(1.0, 0.05), also=[two])
-    sentence = "Their answers are those of one step of descent on pairs."
-    what = "mean distance of answers over their mean size"
-    yield softmax.claim("answers_are_a_steps", sentence, ends.distance, what, at_most=0.1)
-    sentence = "Two linear layers do not reach the loss of one step (authors' code: the softmax seems to be necessary)."
-    yield linear.claim("linear_falls_short", sentence, ratio["linear"], "loss over that of one step", at_least=1.2)
-    sentence = "Control: without what the first layer writes, a trained second layer does no better than predicting 0."
-    what = "loss over that of predicting 0"
-    yield softmax.claim("no_copying_no_descent", sentence, ends["second layer alone"] / ends.zero, what, at_least=0.95)
+    yield told(softmax, "reaches_one_step", ratio["softmax"], what, within=around(1.0, 0.05), also=[two])
+    distance = "mean distance of answers over their mean size"
+    yield told(softmax, "answers_are_a_steps", ends.distance, distance, at_most=0.1)
+    yield told(linear, "linear_falls_short", ratio["linear"], what, at_least=1.2)
+    alone, what = ends["second layer alone"] / ends.zero, "loss over that of predicting 0"
+    yield told(softmax, "no_copying_no_descent", alone, what, at_least=0.95)
 
 
 def of_readings(softmax: DataFrame, last: DataFrame, drawn: DataFrame) -> Iterator[Claim]:
     """What the first layer reads when trained, in the direction that it reads more, and as drawn."""
     by = Evidence(softmax, SECTION)
-    sentence = "In the first layer, y attends to its own x, or x to its own y, with at least 0.3 (uniform: 0.05)."
-    yield by.claim("attends_to_partner", sentence, last.attention, "attention to the partner", at_least=0.3)
-    sentence = "After the first layer, a token depends far more on its partner than on a token of another example."
+    yield told(by, "attends_to_partner", last.attention, "attention to the partner", at_least=0.3)
     what = "derivative by the partner over that by another example's token"
-    yield by.claim("depends_on_partner", sentence, last.derivative, what, at_least=10)
-    sentence = "Control: as drawn, the first layer does not prefer partners."
+    yield told(by, "depends_on_partner", last.derivative, what, at_least=10)
     of_derivative = bound(what, drawn.derivative, at_most=2)
-    yield by.claim("drawn_reads_all", sentence, drawn.attention, "attention", at_most=0.1, also=[of_derivative])
+    yield told(by, "drawn_reads_all", drawn.attention, "attention", at_most=0.1, also=[of_derivative])
 
 
 def partners(rows: DataFrame) -> DataFrame:
