@@ -43,6 +43,7 @@ from hopscope.experiments.judging import Claim, Evidence, around, bound
 from hopscope.experiments.values import power_law
 from hopscope.experiments.variants import TINY_MODEL, TINY_TRAINING
 from hopscope.runs.run import Run
+from hopscope_studies.plateau.conditions import SENTENCES
 from hopscope_studies.plateau.theory.two_factor import Places, share, time_without_cost
 
 #: Seconds that each scale takes on two cores; at `long` they are two core-hours if no run learns.
@@ -134,31 +135,18 @@ def figure(table: DataFrame) -> Figure:
     return shown
 
 
-#: What is claimed of a law, by its name in `claims`.
-GOES_AS = (
-    "The number of steps from the plateau to the only hop, x1, scales as the sequence length to the power of "
-    "{power:g} ± {leeway:g}, {words}."
-)
-
-
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about whether x1 is learnt at all lengths, and which of the two laws its wait follows."""
     seeds = [part for _, part in table.groupby("seed")]
     powers = [power_law(part.length, part.wait.where(part.wait > 0))[1] for part in seeds]
     learnt = table.groupby("length").learnt.agg(lambda steps: steps.notna().mean())
-    sentence = (
-        f"Without a prior nine runs in ten learn one hop within {table.steps.max():,} steps, at every length from "
-        f"{table.length.min()} to {table.length.max()} positions."
-    )
-    evidence, what = Evidence(table, "beyond (9.2)"), "share of runs that learn x1, by length"
+    evidence, said = Evidence(table, "beyond (9.2)"), SENTENCES["plateau_length"]
+    what, lengths = "share of runs that learn x1, by length", sorted(table.length.unique())
+    sentence = said["every_length_learns"].format(steps=table.steps.max(), least=lengths[0], most=lengths[-1])
     yield evidence.claim("every_length_learns", sentence, learnt, what, at_least=0.9)
-    lengths, provided = sorted(table.length.unique()), bound(what, learnt, at_least=0.5)
-    laws = (
-        ("the_wait_goes_as_under_adam", under_adam, "as derived for AdamW where noise limits its rates"),
-        ("the_wait_goes_as_under_flow", under_flow, "as under gradient flow, whose power nears 2 at great lengths"),
-    )
-    for name, law, words in laws:
+    provided = bound(what, learnt, at_least=0.5)
+    for id, law in (("the_wait_goes_as_under_adam", under_adam), ("the_wait_goes_as_under_flow", under_flow)):
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
         how: dict[str, Any] = {"n": len(powers), "of": "median", "within": around(power, LEEWAY), "provided": provided}
-        sentence = GOES_AS.format(power=power, leeway=LEEWAY, words=words)
-        yield evidence.claim(name, sentence, powers, "power of the length, seed by seed", **how)
+        sentence = said[id].format(power=power, leeway=LEEWAY)
+        yield evidence.claim(id, sentence, powers, "power of the length, seed by seed", **how)
