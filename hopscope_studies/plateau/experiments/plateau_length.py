@@ -141,10 +141,10 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     powers = [power_law(part.length, part.wait.where(part.wait > 0))[1] for part in seeds]
     learnt = table.groupby("length").learnt.agg(lambda steps: steps.notna().mean())
     evidence, said = Evidence(table, "beyond (9.2)"), SENTENCES["plateau_length"]
-    what, lengths = "share of runs that learn x1, by length", sorted(table.length.unique())
-    sentence = said["every_length_learns"].format(steps=table.steps.max(), least=lengths[0], most=lengths[-1])
+    numbers = {"steps": table.steps.max(), "least": table.length.min(), "most": table.length.max()}
+    sentence, what = said["every_length_learns"].format(**numbers), "share of runs that learn x1, by length"
     yield evidence.claim("every_length_learns", sentence, learnt, what, at_least=0.9)
-    provided = bound(what, learnt, at_least=0.5)
+    lengths, provided = sorted(table.length.unique()), bound(what, learnt, at_least=0.5)
     for id, law in (("the_wait_goes_as_under_adam", under_adam), ("the_wait_goes_as_under_flow", under_flow)):
         power = round(power_law(lengths, [law(length) for length in lengths])[1], 2)
         how: dict[str, Any] = {"n": len(powers), "of": "median", "within": around(power, LEEWAY), "provided": provided}
