@@ -31,7 +31,12 @@ def packaged_seeds() -> Iterator[Config]:
 
 
 def variants(
-    scale: str, *, task: Changes | None = None, model: Changes | None = None, training: Changes | None = None
+    scale: str,
+    *,
+    task: Changes | None = None,
+    model: Changes | None = None,
+    training: Changes | None = None,
+    seeds: Mapping[str, int] = SEEDS,
 ) -> Iterator[Config]:
     """The packaged run's recipe with some settings changed, over seeds; tiny in tests. Unchanged: `packaged_seeds`."""
     tiny, small = (TINY_TRAINING, TINY_MODEL) if scale == "quick" else ({}, {})
@@ -40,7 +45,7 @@ def variants(
     if not config.difference(recipe("packaged").config()):
         yield from packaged_seeds()
         return
-    for seed in range(SEEDS[scale]):
+    for seed in range(seeds[scale]):
         yield Config(config.task, config.model, config.training.but(seed=seed))
 
 

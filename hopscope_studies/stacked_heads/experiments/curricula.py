@@ -24,7 +24,8 @@ from hopscope_studies.stacked_heads.one_setting import NO_CHAIN, columns
 from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 6, "cpu": 170, "paper": 40_000}
+SECONDS = {"quick": 6, "cpu": 300, "paper": 40_000}
+SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 CURRICULA = ("implicit", "mixture", "staged", "layerwise", "none")
 told = telling("curricula")
 
@@ -33,7 +34,8 @@ def runs(scale: str) -> Iterator[Config]:
     """Each curriculum, over seeds; those of the implicit one are `packaged_seeds`."""
     longer = {"n_hops": 4} if scale == "paper" else {}
     for name in CURRICULA if scale == "paper" else [name for name in CURRICULA if name != "layerwise"]:
-        yield from variants(scale, task={"curriculum": name, **longer}, training={"steps": 8000} if longer else None)
+        training = {"steps": 8000} if longer else None
+        yield from variants(scale, task={"curriculum": name, **longer}, training=training, seeds=SEEDS)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
