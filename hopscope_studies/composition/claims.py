@@ -117,11 +117,11 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     yield claim("critical_pool", found, what, above=float(pools.pool.min()), also=also)
 
 
-def critical_pools(pools: DataFrame) -> list[float]:
+def critical_pools(pools: DataFrame) -> Series:
     """By seed, the pool size at which the out-of-distribution error falls below one half; ∞ if it never does."""
-    found = []
-    for _, part in pools.groupby("seed"):
+    found = {}
+    for seed, part in pools.groupby("seed"):
         part = part.sort_values("pool")
         at = crossing(numpy.log2(part.pool).tolist(), part.ood_error.tolist(), FAILS)
-        found.append(math.inf if math.isnan(at) else 2**at)
-    return found
+        found[seed] = math.inf if math.isnan(at) else 2**at
+    return Series(found, dtype=float).rename_axis("seed")

@@ -197,12 +197,12 @@ def trade_offs(cells: DataFrame) -> Iterator[Claim]:
         provided=enough,
     )
     most = 2 * cells.attention.max()
-    needs = [needed(part, most) for _, part in cells.groupby("seed")]
-    changes = [change for need in needs for change in need.diff().dropna()]
+    needs = {seed: needed(part, most) for seed, part in cells.groupby("seed")}
+    changes = [change for need in needs.values() for change in need.diff().dropna()]
     yield told(
         cells,
         "mlp_replaces_heads",
-        [need.iloc[-1] / need.iloc[0] for need in needs],
+        Series({seed: need.iloc[-1] / need.iloc[0] for seed, need in needs.items()}, dtype=float).rename_axis("seed"),
         n=seeds,
         below=1,
         also=[bound("change from one width to the next wider", changes, at_most=0)],

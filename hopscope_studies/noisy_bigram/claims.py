@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy
-from pandas import DataFrame, Index
+from pandas import DataFrame, Index, Series
 
 from hopscope.experiments.curves import crossing
 from hopscope.experiments.judging import Bound, Claim, Evidence, between, bound
@@ -63,8 +63,8 @@ def sample_claims(rows: DataFrame) -> Iterator[Claim]:
         ("feed_forward", "feed_forward_needs_few_samples"),
         ("attention", "attention_needs_samples_as_tokens"),
     ):
-        powers = [slope(needed(part, f"{layer}_noise")) for _, part in rows.groupby("seed")]
-        known = [power for power in powers if math.isfinite(power)]
+        powers = {seed: slope(needed(part, f"{layer}_noise")) for seed, part in rows.groupby("seed")}
+        known = Series(powers, dtype=float).rename_axis("seed").dropna()
         sure = bound("the number of seeds of which it is not known", len(powers) - len(known), equals=0)
         within = between(*BOUNDS[layer])
         yield told(rows, id, known, rows.length.iloc[0], n=len(known), within=within, provided=sure)
