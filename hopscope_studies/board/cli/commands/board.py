@@ -18,11 +18,7 @@ WORDS = ("curriculum", "prior")
 @click.command("board")
 @click.argument("runs", metavar="[RUN]…", nargs=-1, type=PATH)
 @click.option(
-    "--by",
-    type=click.Choice(COSTS),
-    default="layers",
-    show_default=True,
-    help="Among equal hops, the least; hops: the lowest loss.",
+    "--by", type=click.Choice(COSTS), default="layers", show_default=True, help="Among equal hops, the least."
 )
 @click.option("--d-symbol", type=click.IntRange(2), metavar="K", help="Only rows whose symbols have K dimensions.")
 @click.option("--no-curriculum", is_flag=True, help="Only rows that answer the last hop alone in training.")
@@ -45,8 +41,8 @@ def command(
     """Rank trained models by the hops that they have learnt, then by the resources that these took.
 
     Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop is learnt
-    where its loss is below 0.1 on fresh sequences. --by chooses the category; with --d-symbol, --no-curriculum or
-    --no-prior it is judged among fewer rows.
+    where its loss is below 0.1 on fresh sequences. --by chooses the category; --by hops ranks equal hops by their
+    loss. With --d-symbol, --no-curriculum or --no-prior the category is judged among fewer rows.
     """
     from hopscope.runs.run import load
     from hopscope_studies.board.rerun import losses
