@@ -5,7 +5,8 @@
       checkpoints/step_…/model.safetensors         its last weights, in float16
       manifest.json, DONE
 
-All rows answer one problem: four chains of distinct symbols among 4-dimensional ones (Musat, ICLR 2025, section 6).
+All rows answer one problem: four chains of Gaussian symbols (Musat, ICLR 2025, section 6). The dimension of the symbols
+is a column. The loss of a guess does not depend on it, but symbols of more dimensions are easier to tell apart.
 """
 
 from __future__ import annotations
@@ -22,18 +23,30 @@ import safetensors.torch
 
 from hopscope.core.settings import BadInput, Settings, flag_of
 from hopscope.core.storage import make_folder, read_manifest, write_folder
-from hopscope.experiments.priors import prior_of
-from hopscope.models.transformer import Architecture
+from hopscope.experiments.priors import NONE, prior_of
+from hopscope.models.transformer import Architecture, default_positions
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
-from hopscope.theory.depth import minimum_depth
+from hopscope.theory import depth, shifted
 
 #: Where the committed rows are.
 ROWS = Path(__file__).parent / "rows"
 #: A hop counts as learnt once its loss on fresh sequences is below this (0.75 is a guess), as in all our tables.
 LEARNT = 0.1
 #: The problem of every row; what else a task of retrieval can set is part of the recipe.
-PROBLEM = {"n_chains": 4, "d_symbol": 4}
+PROBLEM = {"n_chains": 4}
+#: Settings that help a model to learn its hops, by column, each with the values (without settings) that are no help.
+#: Of any other value, also one of an outsider's file, it is not known that it is none. `Row.aids` adds `prior_of`.
+AIDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "curriculum": {"curriculum": (NONE,), "hop_every": ("0",), "deep_supervision": ("0.0",)},
+    "prior": {
+        "attention": ("softmax", "linear", "switch_head", "h_minus_one"),
+        "positions": ("None", "input", "learned", "none", "rotary", "relative"),
+        "position_code": ("token",),
+        "look_back": ("0.0",),
+        "clamps": ("",),
+    },
+}
 LARGEST = 2_000_000  # bytes of a row's weights
 CARRIED = ("config.json", "sessions.jsonl", "report.json")
 
@@ -82,39 +95,64 @@ class Row:
             losses: by hop, measured anew; by default those of the run's report.
         """
         losses = losses or self.hop_losses
-        shape = self.architecture
+        shape, hops = self.architecture, hops_learnt(losses)
         return {
             "row": self.name,
-            "hops": hops_learnt(losses),
+            "hops": hops,
             "asked": self.task.n_hops,
             "layers": shape.n_layers,
+            "least": self.least_layers(hops),
             "loops": shape.loops,
             "heads": shape.n_heads,
             "parameters": self.run.model.n_parameters,
             "sequences": self.sequences,
             "seconds": round(read_manifest(self.run.folder(self.run.step))["seconds"]),
             "loss": max(losses.values()),
+            "d_symbol": self.task.d_symbol,
             "order": self.task.order,
-            "curriculum": self.task.curriculum,
-            "prior": prior_of(self.run.config),
+            "attention": shape.attention,
+            "curriculum": self.aids("curriculum"),
+            "prior": self.aids("prior"),
             "seed": self.run.config.training.seed,
         }
+
+    def aids(self, column: str) -> str:
+        """What helped the model to learn its hops, in words; `none` if nothing did.
+
+        Args:
+            column: `curriculum`: what training asks beside the last hop after the last layer. `prior`: what the model
+                has of attention to the previous position, or of any other path, before it learns it.
+        """
+        config = self.run.config
+        values = self.task.as_dict() | self.architecture.as_dict() | config.training.as_dict()
+        chosen = {name: str(values[name]) for name in AIDS[column]}
+        found = [n for n, value in chosen.items() if value.partition("(")[0] not in AIDS[column][n]]
+        words = [chosen[name] if name == column else f"{name} {chosen[name]}" for name in found]
+        bias = prior_of(config) if column == "prior" else NONE
+        return "; ".join([*([bias] if bias != NONE else []), *words]) or NONE
 
     def command(self) -> str:
         """The command that trains it, with every setting that differs from the defaults of `hopscope train`."""
         config = self.run.config
-        words = [word for part in (config.task, self.architecture, config.training) for word in options(part)]
+        shape = self.architecture.but(positions=self.architecture.positions or default_positions(True))
+        words = [word for part in (config.task, shape, config.training) for word in options(part)]
         return shlex.join(["hopscope", "train", config.task.name(), *words])
 
-    def least_layers(self) -> int:
-        """The fewest layers that any transformer with this mask, order and number of heads needs for its hops.
+    def least_layers(self, hops: int) -> int | None:
+        """The fewest layers that any transformer of its attention, mask, order and number of heads needs for some hops.
 
-        See docs/theory.md. 0 if it has learnt no hop.
+        See docs/theory.md, which has proofs for softmax attention and for KV shift; with KV shift the number is that
+        of many heads, which one head may exceed if facts come in an order of their own. 0 hops need no layer. None: no
+        bound is known.
         """
-        hops = hops_learnt(self.hop_losses)
-        mask = "causal" if self.architecture.causal else "none"
-        heads = "one" if self.architecture.n_heads == 1 else "many"
-        return minimum_depth(hops, mask, heads, self.task.order).min_layers if hops else 0  # type: ignore[arg-type]
+        mask: depth.Mask = "causal" if self.architecture.causal else "none"
+        heads: depth.Heads = "one" if self.architecture.n_heads == 1 else "many"
+        known = {
+            "softmax": lambda: depth.minimum_depth(hops, mask, heads, self.task.order).min_layers,
+            "kv_shift": lambda: shifted.minimum_depth(hops, mask, "many", self.task.order),
+        }
+        name = self.architecture.rule.name()
+        return None if name not in known else known[name]() if hops else 0
 
 
 def options(settings: Settings) -> Iterator[str]:
@@ -154,7 +192,9 @@ def row_of(run: Run) -> Row:
     if not run.done:
         raise BadInput(f"{run.path} is not finished; a row is a finished run: train it to its end first")
     task, model = run.task, run.config.model
-    values = task.as_dict() if isinstance(task, Retrieval) else {}
+    if run.config.origin is not None:
+        raise BadInput(f"{run.path} holds weights that were not trained here; a row is a trained model")
+    values = task.as_dict() if type(task) is Retrieval else {}  # a task of an outsider's file may pose less
     if wrong := {name: values.get(name) for name, value in PROBLEM.items() if values.get(name) != value}:
         got = ", ".join(f"{name} {value}" for name, value in wrong.items()) if values else f"the task {task.name()}"
         raise BadInput(f"{run.path} answers another problem than the board's, retrieval with 4 chains; it has {got}")
@@ -169,7 +209,8 @@ def add(run: Run, name: str, folder: Path = ROWS) -> Row:
     """Put a finished run on the board: its recipe, its report and its last weights, in float16.
 
     Raises:
-        BadInput: it does not belong there, its weights are larger than 2 MB, or its name is not allowed or taken.
+        BadInput: it does not belong there, it needs a file that is not in the checkout, its weights are larger than
+            2 MB, or its name is not allowed or taken.
         CannotSave: the folder cannot be written to.
     """
     row_of(run)
@@ -178,6 +219,11 @@ def add(run: Run, name: str, folder: Path = ROWS) -> Row:
         raise BadInput(f"a row is named by letters, digits and underscores; got {name!r}")
     if place.exists():
         raise BadInput(f"there is a row {name} already; choose another name")
+    if files := run.config.plugins:
+        raise BadInput(
+            f"{run.path} needs {', '.join(files)} of a folder of yours; copy it to {ROWS.parent}, and add the row "
+            "without --with, so that others can run it"
+        )
     _, [weights] = run.stored(run.step, "model")
     data = safetensors.torch.save({key: value.half() for key, value in weights.items()})
     if len(data) > LARGEST:

@@ -78,6 +78,7 @@ SAME = {
 UNTRIED = {"runs --delete", "runs --yes", "evaluate --first-token", "report --redraw", "emerge --streamed"} | {
     "board --add",
     "board --by",
+    "board --d-symbol",
     "board --how",
     "board --no-curriculum",
     "board --no-prior",

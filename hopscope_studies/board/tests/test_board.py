@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
+from pathlib import Path
 
 import pytest
 
 from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
+from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.models.transformer import Architecture
 from hopscope.runs.run import Run, load
 from hopscope.tasks.retrieval import Retrieval
+from hopscope.tasks.some_hops import SomeHops
 from hopscope.training.loop import train
 from hopscope_studies.board.rerun import losses
 from hopscope_studies.board.row import LARGEST, ROWS, Row, add, hops_learnt, row_of, rows_in
@@ -37,7 +41,8 @@ def test_a_row_run_again_has_learnt_what_it_states(row):
 
 
 def test_no_row_is_below_the_exact_depth(row):
-    assert row.architecture.n_layers >= row.least_layers()
+    least = row.as_dict()["least"]
+    assert least is None or row.architecture.n_layers >= least
 
 
 def test_a_row_is_small_and_whole(row):
@@ -64,11 +69,22 @@ def test_its_command_is_its_recipe(row, monkeypatch, tmp_path, capsys):
 
 
 def test_rows_are_ranked_by_hops_then_by_what_is_asked(capsys):
-    for by in ("layers", "parameters", "sequences", "seconds"):
+    for by, then in {"layers": "layers", "parameters": "parameters", "sequences": "sequences", "hops": "loss"}.items():
         assert main(["board", "--json", "--by", by]) == 0
         ranked = json.loads(capsys.readouterr().out)
-        keys = [(-value["hops"], value[by]) for value in ranked]
+        keys = [(-value["hops"], value[then]) for value in ranked]
         assert keys == sorted(keys) and len(ranked) == len(EVERY)
+
+
+def test_symbols_of_one_width_are_a_category(capsys):
+    """Wide symbols are easier to tell apart, so the most hops are also ranked among rows of one width."""
+    most = {}
+    for d_symbol in (4, 16):
+        assert main(["board", "--json", "--d-symbol", str(d_symbol)]) == 0
+        ranked = json.loads(capsys.readouterr().out)
+        assert {value["d_symbol"] for value in ranked} == {d_symbol}
+        most[d_symbol] = ranked[0]["hops"]
+    assert most == {4: 7, 16: 16}
 
 
 def test_categories_leave_rows_out(capsys):
@@ -88,6 +104,61 @@ def test_losses_can_be_measured_anew(capsys, monkeypatch):
     monkeypatch.setattr("hopscope_studies.board.rerun.losses", lambda row, n: {"x1": 0.5})
     assert main(["board", "--json", "--rerun", "64"]) == 0
     assert {value["loss"] for value in json.loads(capsys.readouterr().out)} == {0.5}
+
+
+# The fewest layers -------------------------------------------------------------------------------------------------
+
+
+def test_the_fewest_layers_are_those_of_the_row_s_attention():
+    """With KV shift three hops take ⌈log2(3+1)⌉ = 2 layers, where softmax attention takes ⌈log2(2·3+1)⌉ = 3."""
+    by_name = {row.name: row.as_dict() for row in EVERY}
+    kv_shift, plain = by_name["three_hops_2_layers_kv_shift"], by_name["three_hops_3_layers_prior"]
+    assert (kv_shift["hops"], kv_shift["layers"], kv_shift["least"]) == (3, 2, 2)
+    assert (plain["hops"], plain["layers"], plain["least"]) == (3, 3, 3)
+    sixteen = by_name["sixteen_hops_looped_kv_shift"]
+    assert (sixteen["hops"], sixteen["least"]) == (16, 5)
+
+
+def test_without_a_known_bound_the_board_says_so(tmp_path, capsys):
+    run = tiny(tmp_path / "a", attention="delta_rule")
+    assert row_of(run).least_layers(3) is None
+    assert main(["board", str(run.path)]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("a ")]
+    assert "no bound known" in line
+
+
+# Aids --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "training", "curriculum", "prior"),
+    [
+        ({}, {}, {}, "none", "none"),
+        ({}, {"positions": "rotary(base=100)", "attention": "linear"}, {}, "none", "none"),
+        ({"curriculum": "staged"}, {}, {}, "staged", "none"),
+        ({}, {}, {"hop_every": 1}, "hop_every 1", "none"),
+        ({}, {}, {"deep_supervision": 0.5}, "deep_supervision 0.5", "none"),
+        ({}, {"attention": "kv_shift"}, {}, "none", "attention kv_shift"),
+        ({}, {"look_back": 2.0}, {}, "none", "look_back 2.0"),
+        ({"position_code": "pair"}, {}, {}, "none", "position_code pair"),
+        ({}, {}, {"clamps": "L0H0 value[1]->key[1] ideal@0"}, "none", "clamps L0H0 value[1]->key[1] ideal@0"),
+        (
+            {},
+            {"positions": "relative(start='L0 1:4')", "attention": "kv_shift"},
+            {},
+            "none",
+            "attention's bias by distance starts at 4 for distance 1 in L0; attention kv_shift",
+        ),
+    ],
+)
+def test_every_aid_is_named(tmp_path, task, model, training, curriculum, prior):
+    """Each of these trained as a row without a curriculum or a prior before the board looked at its settings."""
+    shape = Architecture(n_layers=2, d_model=16, n_heads=1, **model)
+    config = Config(
+        Retrieval(n_hops=1, **{"curriculum": "none", **task}), shape, Training(steps=0, batch=4, **training)
+    )
+    values = row_of(train(config, tmp_path / "run")).as_dict()
+    assert (values["curriculum"], values["prior"]) == (curriculum, prior)
 
 
 # What belongs there ----------------------------------------------------------------------------------------------
@@ -121,6 +192,11 @@ def tiny(folder, task=None, **model) -> Run:
 def test_other_problems_and_unfinished_runs_are_refused_in_one_sentence(tmp_path):
     with pytest.raises(BadInput, match="another problem than the board's, retrieval with 4 chains; it has n_chains 2"):
         row_of(tiny(tmp_path / "a", Retrieval(n_hops=1, n_chains=2)))
+    with pytest.raises(BadInput, match="another problem than the board's"):
+        row_of(tiny(tmp_path / "easier", SomeHops(n_hops=2, last=1)))
+    assert main(["build", "3", "--out", str(tmp_path / "built")]) == 0
+    with pytest.raises(BadInput, match="weights that were not trained here"):
+        row_of(Run(tmp_path / "built"))
     unfinished = tiny(tmp_path / "b")
     (unfinished.path / "DONE").unlink()
     with pytest.raises(BadInput, match="is not finished"):
@@ -139,3 +215,51 @@ def test_weights_that_are_too_large_leave_nothing(tmp_path, monkeypatch):
 
 def test_rows_lie_where_they_are_looked_for():
     assert {row.run.path.parent for row in EVERY} == {ROWS}
+
+
+# Files of outsiders -------------------------------------------------------------------------------------------------
+
+
+def attention_file(folder: Path) -> None:
+    """Write an attention variant of an outsider's own, `theirs`, into a folder of variants."""
+    (folder / "models" / "attention").mkdir(parents=True)
+    lines = [
+        "from dataclasses import dataclass",
+        "from hopscope.models.attention.softmax import Softmax",
+        "@dataclass(frozen=True)",
+        "class Theirs(Softmax):",
+        "    'Softmax attention by another name.'",
+    ]
+    (folder / "models" / "attention" / "theirs.py").write_text("\n".join(lines) + "\n")
+
+
+def test_attention_of_ones_own_is_compared_but_not_added_from_a_folder(tmp_path, monkeypatch, capsys):
+    """A run whose file is known only by --with stands among the rows; as a row nobody else could run it."""
+    attention_file(tmp_path / "lab")
+    monkeypatch.setenv(outside.VARIABLE, str(tmp_path / "lab"))
+    run = str(tiny(tmp_path / "mine", attention="theirs").path)
+    monkeypatch.delenv(outside.VARIABLE)
+    theirs = ["--with", str(tmp_path / "lab"), "board"]
+    assert main([*theirs, run, "--json"]) == 0
+    [value] = [value for value in json.loads(capsys.readouterr().out) if value["row"] == "mine"]
+    assert (value["attention"], value["prior"], value["least"]) == ("theirs", "attention theirs", None)
+    assert main([*theirs, run, "--add", "mine"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "needs models/attention/theirs.py of a folder of yours" in error
+    assert main(["board", run]) == 2
+    assert "there is no 'theirs' in models.attention" in capsys.readouterr().err
+
+
+def test_attention_of_ones_own_is_accepted_from_the_study_s_folder(tmp_path, monkeypatch):
+    """With its file in the study's own folder, here a study of a package as ours is, a row is added and run again."""
+    study = tmp_path / "their_studies" / "board"
+    attention_file(study)
+    (study / "experiments").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(outside, "ours", lambda: {"their_studies": tmp_path / "their_studies"})
+    added = add(tiny(tmp_path / "mine", attention="theirs"), "mine", tmp_path / "rows")
+    [row] = rows_in(tmp_path / "rows")
+    assert row.run.config.identity == added.run.config.identity and row.as_dict()["attention"] == "theirs"
+    assert set(losses(row, 64)) == {"x1"}
+    for name in [name for name in sys.modules if name.startswith("their_studies")]:
+        monkeypatch.delitem(sys.modules, name)

@@ -10,8 +10,9 @@ import click
 from hopscope.cli.options import PATH, as_json, console, print_json, say
 from hopscope.core.settings import BadInput
 
-COSTS = ("layers", "parameters", "sequences", "seconds")
-SHOWN = ("hops", "layers", "loops", "heads", "parameters", "sequences", "seconds", "loss", "curriculum", "prior")
+COSTS = ("layers", "parameters", "sequences", "seconds", "hops")
+NUMBERS = ("hops", "d_symbol", "layers", "least", "loops", "heads", "parameters", "sequences", "seconds", "loss")
+WORDS = ("curriculum", "prior")
 
 
 @click.command("board")
@@ -19,6 +20,7 @@ SHOWN = ("hops", "layers", "loops", "heads", "parameters", "sequences", "seconds
 @click.option(
     "--by", type=click.Choice(COSTS), default="layers", show_default=True, help="Among equal hops, the least."
 )
+@click.option("--d-symbol", type=click.IntRange(2), metavar="K", help="Only rows whose symbols have K dimensions.")
 @click.option("--no-curriculum", is_flag=True, help="Only rows that answer the last hop alone in training.")
 @click.option("--no-prior", is_flag=True, help="Only rows that begin without a prior for the previous token.")
 @click.option("--rerun", type=click.IntRange(1), metavar="N", help="Measure every loss anew on N fresh sequences.")
@@ -28,6 +30,7 @@ SHOWN = ("hops", "layers", "loops", "heads", "parameters", "sequences", "seconds
 def command(
     runs: tuple[Path, ...],
     by: str,
+    d_symbol: int | None,
     no_curriculum: bool,
     no_prior: bool,
     rerun: int | None,
@@ -38,8 +41,8 @@ def command(
     """Rank trained models by the hops that they have learnt, then by the resources that these took.
 
     Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop is learnt
-    where its loss is below 0.1 on fresh sequences. --by chooses the category; with --no-curriculum or --no-prior it is
-    judged among fewer rows.
+    where its loss is below 0.1 on fresh sequences. --by chooses the category; --by hops ranks equal hops by their
+    loss. With --d-symbol, --no-curriculum or --no-prior the category is judged among fewer rows.
     """
     from hopscope.runs.run import load
     from hopscope_studies.board.rerun import losses
@@ -60,6 +63,7 @@ def command(
     ranked = [
         value
         for value in sorted(values, key=lambda value: (-value["hops"], value[by], value["loss"]))
+        if d_symbol in (value["d_symbol"], None)
         if value["curriculum"] == "none" or not no_curriculum
         if value["prior"] == "none" or not no_prior
     ]
@@ -71,12 +75,14 @@ def as_table(ranked: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     shown = Table(box=None, pad_edge=False)
-    for name in ("row", *SHOWN):
-        shown.add_column(name, justify="left" if name in ("row", "curriculum", "prior") else "right")
+    for name in ("row", *NUMBERS, *WORDS):
+        shown.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=name != "curriculum")
     before = None
     for value in ranked:
         first, before = value["hops"] != before, value["hops"]
         cells = {**value, "loss": f"{value['loss']:.3f}", "prior": "no" if value["prior"] == "none" else "yes"}
-        texts = [f"{cells[name]:,}" if isinstance(cells[name], int) else str(cells[name]) for name in SHOWN]
+        if value["least"] is None:
+            cells["least"] = "no bound known"
+        texts = [f"{cells[n]:,}" if isinstance(cells[n], int) else str(cells[n]) for n in (*NUMBERS, *WORDS)]
         shown.add_row(f"{value['row']}{' *' * first}", *texts)
     return shown
