@@ -148,8 +148,7 @@ class Subject:
     @torch.no_grad()
     def activations(self, *names: str) -> Mapping[str, Tensor]:
         """Activations by name."""
-        found: Mapping[str, Tensor] = self.model(self.inputs, cache=list(names))[1]
-        return found
+        return self.model(self.inputs, cache=list(names))[1]
 
     @torch.no_grad()
     def under(self, vectors: Tensor, given: str, *read: str) -> list[Tensor]:
