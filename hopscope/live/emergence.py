@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from hopscope.circuits.evaluator import NULLS
+from hopscope.circuits.changes import NULLS
 from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.storage import make_folder, write_file, write_json
 from hopscope.emergence.record import LEAST, measured

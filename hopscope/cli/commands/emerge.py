@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hopscope.circuits.evaluator import NULLS
+from hopscope.circuits.changes import NULLS
 from hopscope.cli.options import PATH, as_json, console, out_option, print_json, progress, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
