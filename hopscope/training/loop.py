@@ -149,7 +149,7 @@ class Session:
         self.over = False
         compiled = self.decide_to_compile(compile)
         if compiled:
-            self.trainer.compile()
+            self.trainer.model.compile_parts()
         kernels = self.trainer.model.kernels(config.training.dtype)
         described = environment.describe(device, compiled, kernels, config.plugins) | about
         run.begin_session(described, self.step, experiment)
