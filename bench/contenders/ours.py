@@ -13,5 +13,5 @@ from hopscope.training.trainer import Trainer
 def make(work: Work, dtype: str, compiled: bool) -> Callable[[int], float]:
     trainer = Trainer(work.config(dtype), torch.device("cpu"))
     if compiled:
-        trainer.compile()
+        trainer.model.compile_parts()
     return lambda step: trainer.step(step).item()

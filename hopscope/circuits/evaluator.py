@@ -13,19 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.changes import (
-    NULLS,
-    AsIs,
-    Change,
-    Hard,
-    Kept,
-    Pattern,
-    RowPattern,
-    Silenced,
-    outputs_of,
-    patterns_of,
-    separable,
-)
+from hopscope.circuits.changes import AsIs, Change, Hard, Kept, Pattern, Silenced, outputs_of, patterns_of, separable
 from hopscope.circuits.lab import Lab
 from hopscope.circuits.units import Ground
 from hopscope.interventions.branches import Branching, Prefixes
@@ -36,7 +24,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.base import Batch
 
 #: The evaluator, and the changes that it is given.
-__all__ = ["NULLS", "AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "RowPattern", "Silenced"]
+__all__ = ["AsIs", "Change", "Evaluator", "Hard", "Kept", "Pattern", "Silenced"]
 
 #: For each combination of a row's paths that have a target at the same position: the mean attention on each there.
 Shares = dict[frozenset[Path], dict[Path, float]]

@@ -16,7 +16,8 @@ from typing import Any
 from torch import Tensor
 
 from hopscope.circuits.averages import AtAverage, averages, has_averages
-from hopscope.circuits.evaluator import NULLS, AsIs, Change, Evaluator, Hard, Kept, Silenced
+from hopscope.circuits.changes import NULLS, AsIs, Change, Hard, Kept, Silenced
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.hypotheses import LEAST_SHARE
 from hopscope.circuits.losses import Loss, Share, pooled
 from hopscope.circuits.sequential import SURE, Asked, Outcome, decide, error_of

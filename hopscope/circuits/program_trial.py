@@ -133,8 +133,7 @@ def answered_rightly(model: Model, batch: Batch, rows: Rows) -> list[list[list[b
         right = batch.task.correct(model(batch.inputs, at=batch.task.query_positions), batch).cpu()
     found = torch.zeros_like(asked)
     found[asked] = right.flatten() if right.numel() == int(asked.sum()) else True
-    listed: list[list[list[bool]]] = found.tolist()
-    return listed
+    return found.tolist()
 
 
 def trial(name: str, program: Program, rows: Rows, counts: list[list[list[bool]]] | None = None) -> Trial:
@@ -158,8 +157,7 @@ def compiled(text: str) -> Callable[[Sequence[int]], tuple[list[list[Any]], list
     """The function that a program's code defines."""
     made: dict[str, Any] = {}
     exec(text, made)
-    function: Callable[[Sequence[int]], tuple[list[list[Any]], list[list[Any]]]] = made["program"]
-    return function
+    return made["program"]
 
 
 def parted(program: Program, entries: Sequence[Tensor], looks: Sequence[Sequence[Any]], row: int) -> str:

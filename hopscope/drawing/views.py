@@ -36,7 +36,7 @@ class Views:
         causal: whether the upper triangles are empty.
         rows: every row of the model with its rule (`unused` if it has none) and its loss.
         paths: the circuit's paths.
-        cells: for every path, by instance, the (attending, attended) positions.
+        cells: for every path, by instance, the pairs of an attending and an attended position.
         losses: mean losses: `model`, `circuit`, `null` …
         words: about the circuit, in plain text.
     """
@@ -48,7 +48,7 @@ class Views:
     causal: bool
     rows: list[RowView] = field(default_factory=list)
     paths: list[Found] = field(default_factory=list)
-    cells: list[list[list[tuple[int, int]]]] = field(default_factory=list)
+    cells: list[list[list[list[int]]]] = field(default_factory=list)
     losses: dict[str, float] = field(default_factory=dict)
     words: str = ""
 
@@ -87,7 +87,7 @@ def views(
         causal=evaluator.model.architecture.causal,
         rows=[RowView(row, rules.get(row, "unused"), loss.mean) for row, loss in every],
         paths=ordered,
-        cells=[[cells(ground.entries(part.path)[i]) for i in few] for part in ordered],
+        cells=[[ground.entries(part.path)[i].nonzero().tolist() for i in few] for part in ordered],
         losses={name: loss.mean for name, loss in circuit.losses.items()},
         words=words,
     )
@@ -95,8 +95,3 @@ def views(
 
 def stacked(patterns: Iterable[Pattern], n: int) -> Tensor:
     return torch.stack([pattern[:n].float().cpu() for pattern in patterns])
-
-
-def cells(mask: Tensor) -> list[tuple[int, int]]:
-    """The positions of a mask's true entries."""
-    return [(int(query), int(key)) for query, key in mask.nonzero().tolist()]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 from pandas import DataFrame
 
-from hopscope.circuits.evaluator import NULLS
+from hopscope.circuits.changes import NULLS
 from hopscope.core.settings import BadInput, check_choice
 from hopscope.emergence.change_point import ChangePoint, change_point
 from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluator import NULLS, Change, Evaluator, Hard, Pattern, Silenced
+from hopscope.circuits.changes import NULLS, Change, Hard, Pattern, Silenced
+from hopscope.circuits.evaluator import Evaluator
 from hopscope.circuits.losses import Loss
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput, check_choice

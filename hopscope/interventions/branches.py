@@ -73,7 +73,7 @@ class Branching(Generic[C]):
         """The model's outputs under each intervention."""
         known, places = self.engine.known, [*range(len(self.changes))]
         if known is not None:  # an intervention without effect need not be run
-            self.outputs_of = {place: known.outputs for place in places if not any(map(alters, self.keys[place]))}
+            self.outputs_of = {i: known.outputs for i, keys in enumerate(self.keys) if all(key is None for key in keys)}
         left = [place for place in places if place not in self.outputs_of]
         if len(self.changes) == 1 and left and self.shares:
             return self.alone()[None]
@@ -85,7 +85,7 @@ class Branching(Generic[C]):
 
     def first_of(self, place: int) -> int:
         """The first layer that an intervention alters; the last layer if it alters none."""
-        return next((layer for layer, key in enumerate(self.keys[place]) if alters(key)), self.n_layers - 1)
+        return next((layer for layer, key in enumerate(self.keys[place]) if key is not None), self.n_layers - 1)
 
     def alone(self) -> Float[Tensor, "batch query output"]:
         """The outputs under a single intervention, started at the longest prefix that is kept."""
@@ -152,8 +152,3 @@ class Branching(Generic[C]):
             copy = torch.arange(len(of), device=stream.device)
         outputs, _ = self.engine.through(stream[of[copy]].flatten(0, 1), replace, start, stop)
         return outputs.unflatten(0, (len(parents), -1))
-
-
-def alters(key: Hashable) -> bool:
-    """Whether a key says that its layer is changed."""
-    return key is not None

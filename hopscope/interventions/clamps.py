@@ -278,5 +278,4 @@ def answers(clamps: Iterable[Clamp], model: Model, batch: Batch) -> Tensor:
     replace = held(chosen, model, batch)
     for part in parts(chosen, "copied"):
         return copied(model, batch, part, replace)
-    outputs: Tensor = model(batch.inputs, at=batch.task.query_positions, replace=replace)
-    return outputs
+    return model(batch.inputs, at=batch.task.query_positions, replace=replace)

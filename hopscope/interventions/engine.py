@@ -138,8 +138,7 @@ class Engine(ABC, Generic[C]):
         where = ({"start_at_layer": start} if start else {}) | ({} if last else {"stop_at_layer": stop})
         if not cache:
             return model(stream, replace=replace, at=at, **where), {}
-        outputs: tuple[Tensor, Cache] = model(stream, replace=replace, cache=list(cache), at=at, **where)
-        return outputs
+        return model(stream, replace=replace, cache=list(cache), at=at, **where)
 
     @property
     def layers(self) -> range:

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from math import floor
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.core.settings import BadInput
@@ -77,23 +76,16 @@ class Laser:
                     weight.copy_(before[name])
 
     def truncated(self, name: str, weight: Tensor, share: float) -> Tensor:
-        """A weight with that share of its rank, rounded down; a bias is returned unchanged."""
+        """A weight with that share of its rank, rounded down; a bias is returned unchanged.
+
+        It is the nearest matrix of that rank in the sum of squares (Eckart and Young, 1936).
+        """
         if share == 0:
             return torch.zeros_like(weight)
         if weight.ndim < 2 or share == 1:
             return weight
         if name not in self.decomposed:
-            self.decomposed[name] = decomposed(weight)
-        return of_rank(self.decomposed[name], floor(share * min(weight.shape) + 1e-9))
-
-
-def decomposed(weight: Float[Tensor, "row column"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Left singular vectors, singular values in descending order, right singular vectors."""
-    left, values, right = torch.linalg.svd(weight.detach().float(), full_matrices=False)
-    return left, values, right
-
-
-def of_rank(parts: tuple[Tensor, Tensor, Tensor], rank: int) -> Float[Tensor, "row column"]:
-    """The nearest matrix (in the sum of squares) of at most this rank (Eckart and Young, 1936)."""
-    left, values, right = parts
-    return (left[:, :rank] * values[:rank]) @ right[:rank]
+            self.decomposed[name] = torch.linalg.svd(weight.detach().float(), full_matrices=False)
+        left, values, right = self.decomposed[name]  # singular values descend
+        rank = floor(share * min(weight.shape) + 1e-9)
+        return (left[:, :rank] * values[:rank]) @ right[:rank]

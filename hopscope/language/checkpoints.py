@@ -188,12 +188,9 @@ def converted(sha256: str, source: Callable[[Path], Path]) -> Path:
     from filelock import FileLock
 
     folder = cache_folder() / "models" / f"{sha256[:16]}-transformers-{transformers.__version__}"
-    with clear_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(f"{folder}.lock")
-        with lock:
-            if not is_whole(folder):
-                convert(sha256, source, folder)
+    with clear_errors(folder), FileLock(f"{folder}.lock"):  # which makes the folder that it is in
+        if not is_whole(folder):
+            convert(sha256, source, folder)
     return folder
 
 

@@ -146,15 +146,19 @@ def starts_late(model: Any) -> bool:
     return False
 
 
-def borrowed(model: Any, inputs: Tensor | None = None) -> Borrowed:
-    """The adapter of a model: for the common contract, a HookedTransformer, or any module that attends by PyTorch.
+def wrap(model: Any, inputs: Tensor | None = None) -> Borrowed:
+    """Give any transformer one contract: activations by name, read (`cache=`) and replaced (`replace=`) in a pass.
+
+    >>> wrapped = hopscope.wrap(model)  # doctest: +SKIP
+    >>> logits, cache = wrapped(tokens, cache=True)  # doctest: +SKIP
+    >>> cache["pattern", 0].shape  # (row, head, query, key)  # doctest: +SKIP
 
     Args:
         model: as for `hopscope.find_circuit`.
-        inputs: some rows, on which a wrapped module is run once to find its attention.
+        inputs: some rows on which it is run once to find its attention; by default tokens 0 and 1.
 
     Raises:
-        BadInput: it is none of these.
+        BadInput: no attention was found; the message says which calls were seen.
     """
     if inputs is not None:
         check_tensor(inputs, "inputs")
@@ -176,20 +180,3 @@ def check_tensor(given: Any, name: str) -> None:
     if given.is_nested or given.layout != torch.strided or given.is_complex() or given.is_meta or not given.ndim:
         got = f"{given.dtype}, {given.layout}, {given.device}"
         raise BadInput(f"{name} must be a dense tensor of real numbers, a row for each sequence; got {got}")
-
-
-def wrap(model: Any, inputs: Tensor | None = None) -> Borrowed:
-    """Give any transformer one contract: activations by name, read (`cache=`) and replaced (`replace=`) in a pass.
-
-    >>> wrapped = hopscope.wrap(model)  # doctest: +SKIP
-    >>> logits, cache = wrapped(tokens, cache=True)  # doctest: +SKIP
-    >>> cache["pattern", 0].shape  # (row, head, query, key)  # doctest: +SKIP
-
-    Args:
-        model: as for `hopscope.find_circuit`.
-        inputs: some rows on which it is run once to find its attention; by default tokens 0 and 1.
-
-    Raises:
-        BadInput: no attention was found; the message says which calls were seen.
-    """
-    return borrowed(model, inputs)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from hopscope.circuits.evaluator import NULLS
+from hopscope.circuits.changes import NULLS
 from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.storage import make_folder, write_file, write_json
 from hopscope.emergence.record import LEAST, measured
-from hopscope.live.borrowed import Borrowed, borrowed
+from hopscope.live.borrowed import Borrowed, wrap
 from hopscope.live.find import FoundCircuit, beside, find_circuit
 from hopscope.problem.paths import Path
 
@@ -117,7 +117,7 @@ class Checkpoints:
                 words = str(error).strip().splitlines()[-1].strip()  # the last line names a tensor
                 raise BadInput(f"the weights of step {step} are not of a {type(self.copy).__name__}: {words}") from None
             one = self.copy
-        return borrowed(one, self.inputs)
+        return wrap(one, self.inputs)
 
 
 @dataclass(frozen=True)

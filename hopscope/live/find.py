@@ -19,7 +19,7 @@ from hopscope.circuits.text_drawing import drawing
 from hopscope.circuits.words import RULES, paragraph
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import write_file
-from hopscope.live.borrowed import Borrowed, borrowed
+from hopscope.live.borrowed import Borrowed, wrap
 from hopscope.live.checks import (
     Naming,
     check_classes,
@@ -99,7 +99,7 @@ def find_circuit(
     check_floor(floor, best_accuracy)
     names = None if names is None else [*map(str, names)]
     check_names(names, inputs)
-    settings, lent = sizes(settings, len(inputs)), borrowed(model, inputs)
+    settings, lent = sizes(settings, len(inputs)), wrap(model, inputs)
     with at_rest(model), beside(lent.device):
         inputs, targets = inputs.to(lent.device), targets.to(lent.device)
         answers = first_outputs(lent, inputs, slice_of(at))

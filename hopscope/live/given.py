@@ -151,16 +151,6 @@ class Given(Task):
     def best_accuracy(self) -> float:  # type: ignore[override]
         return self.data.best_accuracy
 
-    @property
-    def learnt_below(self) -> float:
-        """Half of the way from chance to the floor (ours); negative losses are possible."""
-        return self.floor + 0.5 * (self.chance - self.floor)
-
-    @property
-    def solved_below(self) -> float:
-        """95 % of the way from chance to the floor (ours)."""
-        return self.floor + 0.05 * (self.chance - self.floor)
-
     def draw(self, n: int, generator: torch.Generator) -> Draw:
         return {"row": self.deck.deal(n, generator.initial_seed()).to(self.data.inputs.device)}
 

@@ -81,8 +81,7 @@ def worded(formulation: str | Formulation) -> Formulation:
 
 def laid_out(layout: str | Layout) -> Layout:
     """The layout of a name; an instance is returned unchanged."""
-    found: Layout = catalogue.find("language.layouts", layout)() if isinstance(layout, str) else layout
-    return found
+    return catalogue.find("language.layouts", layout)() if isinstance(layout, str) else layout
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,7 @@ SomeFound = TypeVar("SomeFound", bound=Found)
 
 def reading_of(found: type[Found]) -> Reading:
     """The reading that makes a kind of result."""
-    reading: Reading = catalogue.find("language.readings", found.kind)()
-    return reading
+    return catalogue.find("language.readings", found.kind)()
 
 
 def read(

@@ -113,15 +113,11 @@ class Reading(TorchFunctionMode):
             return func(*args, **kwargs)
         number = self.n_sums
         self.n_sums += 1
-        terms = [self.tapped(self.terms.get((number, i)), one) for i, one in enumerate(args)]
+        terms = [self.tap(self.terms.get((number, i), ""), one) for i, one in enumerate(args)]
         result = func(*terms)
         for name_of_stream in self.streams.get(number, ()):
             result = self.tap(name_of_stream, result)
         return result
-
-    def tapped(self, name: str | None, actual: Tensor) -> Tensor:
-        """A term, read and replaced if it has a name."""
-        return actual if name is None else self.tap(name, actual)
 
     def with_initial(self, name: str, args: Any) -> Any:
         """The arguments of a call, with the stream before all layers replaced."""

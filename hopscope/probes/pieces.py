@@ -5,7 +5,6 @@ Pieces are the symbols x_0 … x_D and the places p_1 … p_D, as in theorem 1 (
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy
@@ -13,14 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.core.settings import BadInput
 from hopscope.problem.paths import role_name
-from hopscope.problem.shapes import parse_order
 from hopscope.tasks.base import Batch
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory.flow import Chain, reach
-
-MOST_SHUFFLED = 6  # hops; with more it takes too long to try all orders of the steps
+from hopscope.theory.shapes import orders
 
 
 def piece_names(n_hops: int) -> list[str]:
@@ -45,14 +41,10 @@ def reach_of(task: Retrieval, n_layers: int, causal: bool) -> Reach:
     """The reach after 0 … n_layers layers. With shuffled steps a piece is allowed if any order of them allows it.
 
     Raises:
-        BadInput: steps are shuffled, and there are more than `MOST_SHUFFLED` of them.
+        BadInput: steps are shuffled, and there are more of them than `hopscope.theory.shapes.MOST_SHUFFLED`.
     """
-    order = parse_order(task.order, task.n_hops)
-    if order is None and task.n_hops > MOST_SHUFFLED and causal:
-        raise BadInput(f"the reach in shuffled order is counted for at most {MOST_SHUFFLED} hops; got {task.n_hops}")
-    steps = tuple(range(1, task.n_hops + 1))
-    orders = [order or steps] if order or not causal else list(itertools.permutations(steps))
-    reaches = [reach_along(Chain(task.n_hops, listed, causal), n_layers) for listed in orders]
+    tried = orders(task.sheet.steps, "causal" if causal else "none", task.order)
+    reaches = [reach_along(Chain(task.n_hops, order, causal), n_layers) for order in tried]
     allowed = numpy.logical_or.reduce([reach.allowed for reach in reaches])
     excludable = numpy.logical_or.reduce([reach.excludable for reach in reaches])
     return Reach(allowed, excludable & ~allowed)

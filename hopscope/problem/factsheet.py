@@ -109,14 +109,9 @@ class FactSheet:
     @cached_property
     def answers(self) -> Int[Tensor, "chain hop"]:
         """Symbol numbers of each chain's conclusions, one per step."""
-        rows = [
-            [
-                next(symbols[-1] for k, symbols, of in self.facts if k == step and of == chain)
-                for step in range(1, len(self.steps) + 1)
-            ]
-            for chain in range(self.n_chains)
-        ]
-        return torch.tensor(rows)
+        found = {(chain, k): symbols[-1] for k, symbols, chain in self.facts}
+        steps = range(1, len(self.steps) + 1)
+        return torch.tensor([[found[chain, k] for k in steps] for chain in range(self.n_chains)])
 
     @property
     def query_symbols(self) -> Int[Tensor, "chain"]:

@@ -74,9 +74,7 @@ def kept(
                 warnings.warn(f"{damage}; it is made anew", stacklevel=2)
     files = write(make())
     try:
-        with clear_errors(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        with clear_errors(folder), filelock.FileLock(folder.with_name(LOCK)):
+        with clear_errors(folder), filelock.FileLock(folder.with_name(LOCK)):  # which makes the folder that it is in
             write_folder(folder, files, json.loads(json.dumps(key)))
     except CannotSave as reason:
         warnings.warn(f"{reason}; what was found out is not kept", stacklevel=2)

@@ -156,11 +156,9 @@ class SheetVectorTask(SheetTask, VectorTask):
 
     def inputs(self, draw: Draw) -> Float[Tensor, "batch position feature"]:
         symbols = take(draw["symbols"], self.sheet.symbols(draw))
-        if self.position_code == "pair":
-            return torch.cat(
-                [symbols, position_code(self.sheet.presented(draw), self.d_symbol, self.position_base)], -1
-            )
         places = torch.arange(self.n_positions, device=symbols.device)
+        if self.position_code == "pair":
+            places = self.sheet.presented(draw)
         counted = [places, places - 1] if self.position_code == "token_and_before" else [places]
         codes = [position_code(place, self.d_symbol, self.position_base).expand_as(symbols) for place in counted]
         return torch.cat([symbols, *codes], -1)

@@ -29,13 +29,13 @@ class Thresholds(ABC):
 
     @property
     def learnt_below(self) -> float:
-        """A hop counts as learnt below this loss: half of chance, unless a task overrides it (our choice)."""
-        return 0.5 * self.chance
+        """A hop counts as learnt halfway from chance to the floor, unless a task overrides it (our choice)."""
+        return self.floor + 0.5 * (self.chance - self.floor)
 
     @property
     def solved_below(self) -> float:
-        """A hop counts as solved below this loss: 5 % of chance (our choice)."""
-        return 0.05 * self.chance
+        """A hop counts as solved 95 % of the way from chance to the floor (our choice)."""
+        return self.floor + 0.05 * (self.chance - self.floor)
 
     def circuit_threshold(self, model: float, null: float) -> float:
         """The loss below which a circuit is accepted: it must keep 95 % of the gap from null to model (our choice).

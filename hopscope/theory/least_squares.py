@@ -21,8 +21,7 @@ def least_squares(
 ) -> Float[ndarray, "output"]:
     """The prediction at the input `asked` by the least-squares solution of least norm."""
     weights = numpy.linalg.lstsq(numpy.asarray(x, float), numpy.asarray(y, float), rcond=None)[0]
-    prediction: ndarray = numpy.asarray(asked, float) @ weights
-    return prediction
+    return numpy.asarray(asked, float) @ weights
 
 
 def ridge(
@@ -34,5 +33,4 @@ def ridge(
     """
     x, y = numpy.asarray(x, float), numpy.asarray(y, float)
     weights = numpy.linalg.solve(x.T @ x + penalty * numpy.eye(x.shape[1]), x.T @ y)
-    prediction: ndarray = numpy.asarray(asked, float) @ weights
-    return prediction
+    return numpy.asarray(asked, float) @ weights

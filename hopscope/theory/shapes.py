@@ -265,8 +265,8 @@ def orders(steps: tuple[Step, ...], mask: Mask, order: str) -> list[tuple[int, .
     asked = parse_order(order, len(steps))
     if asked is not None or mask == "none":
         return [asked or numbers]
-    if len(steps) > MOST_SHUFFLED:
-        raise BadInput(f"the worst order is sought for up to {MOST_SHUFFLED} steps; give an order for {len(steps)}")
+    if (n := len(steps)) > MOST_SHUFFLED:
+        raise BadInput(f"all orders are tried of at most {MOST_SHUFFLED} shuffled steps; give an order for {n} steps")
     return list(itertools.permutations(numbers))
 
 

@@ -13,14 +13,13 @@ than without the shift, and ⌈log3(2D+1)⌉ without a mask. One head is as good
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hopscope.core.settings import BadInput, check_choice
 from hopscope.problem.paths import Path, place_of, role_name
-from hopscope.theory import flow
 from hopscope.theory.algorithms.doubling import doubling
 from hopscope.theory.depth import HEADS, Heads, Mask, chain_of
-from hopscope.theory.flow import Chain, Flow, Held, hull, meet
+from hopscope.theory.flow import Chain, Held, hull, meet, reach
 from hopscope.theory.search import outermost
 
 #: The longest chain whose one-head schedules are searched completely if there is no closed form.
@@ -28,7 +27,10 @@ SEARCHED_UP_TO = 6
 
 
 def offered(held: Held) -> Held:
-    """What each position passes on when it is attended to; the second token of a fact passes on what both hold."""
+    """What each position passes on when it is attended to; the second token of a fact passes on what both hold.
+
+    It is an argument of `hopscope.theory.flow.reach` and `simulate`.
+    """
     return tuple(hull(held[i], held[i - 1]) if i and i % 2 == 0 else held[i] for i in range(len(held)))
 
 
@@ -37,19 +39,6 @@ def closed_form(hops: int, mask: Mask = "causal") -> int:
     base = 2 if mask == "causal" else 3
     needed = hops + 1 if mask == "causal" else 2 * hops + 1
     return next(t for t in range(hops + 1) if base**t >= needed)
-
-
-def simulate(chain: Chain, paths: Iterable[Path]) -> Flow:
-    """Simulate the information flow along paths, as `hopscope.theory.flow.simulate`, with shifted keys and values."""
-    return flow.simulate(chain, paths, offered)
-
-
-# Many heads: every position attends to all that it may ------------------------------------------------------------
-
-
-def reach(chain: Chain, n_layers: int) -> list[Held]:
-    """The most that every position can hold, as `hopscope.theory.flow.reach`, with shifted keys and values."""
-    return flow.reach(chain, n_layers, offered)
 
 
 # One head: every schedule -----------------------------------------------------------------------------------------
@@ -118,7 +107,7 @@ def monotone(order: Sequence[int]) -> bool:
 
 def layers_needed(chain: Chain) -> int:
     """The fewest layers if every position attends to all that it may, which is exact for many heads."""
-    held = reach(chain, closed_form(chain.hops))
+    held = reach(chain, closed_form(chain.hops), offered)
     return next(n for n, layer in enumerate(held) if layer[0][1] == chain.last)
 
 

@@ -149,7 +149,7 @@ class Session:
         self.over = False
         compiled = self.decide_to_compile(compile)
         if compiled:
-            self.trainer.compile()
+            self.trainer.model.compile_parts()
         kernels = self.trainer.model.kernels(config.training.dtype)
         described = environment.describe(device, compiled, kernels, config.plugins) | about
         run.begin_session(described, self.step, experiment)
@@ -290,18 +290,23 @@ class Session:
 def graceful_signals() -> Iterator[Callable[[], Reason | None]]:
     """SIGINT and SIGTERM request a stop after the current step; a second signal interrupts at once."""
     received: list[Reason] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
 
     def note(number: int, _: FrameType | None) -> None:
         if received:
             raise KeyboardInterrupt
         received.append("interrupted" if number == signal.SIGINT else "terminated")
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with signalled(note):
         yield lambda: received[0] if received else None
+
+
+@contextmanager
+def signalled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Call `handler` on SIGINT and SIGTERM within the context; in other threads than the main one do nothing."""
+    heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, handler) for number in heard}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -121,10 +121,6 @@ class Trainer:
         self.data = Data(config, device)
         self.in_turn = config.model.takes_turns
 
-    def compile(self) -> None:
-        """Compile the parts of the model that take most of the time."""
-        self.model.compile_parts()
-
     def thaw(self, step: int) -> None:
         """Freeze and thaw weights before the update that follows `step` others."""
         if len(turns(parse_frozen(self.config.training.frozen))) > 1:

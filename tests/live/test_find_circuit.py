@@ -23,7 +23,7 @@ from hopscope.circuits.report import Report
 from hopscope.circuits.sufficiency import LAST, Sufficiency
 from hopscope.core.seeds import generator
 from hopscope.core.settings import BadInput
-from hopscope.live.borrowed import borrowed
+from hopscope.live.borrowed import wrap
 from hopscope.live.checks import RowByRow, loss_of, roles_of
 from hopscope.live.given import Data, Deck, Given
 from hopscope.models.transformer import Architecture, Transformer
@@ -283,7 +283,7 @@ def test_what_a_circuit_must_keep_is_measured_where_it_is_reported(many):
 def test_an_alternative_stands_the_same_trial(many):
     """Head 1 does what head 0 does, but is wrong in a twelfth of the answers, and its loss is low."""
     found = find(many, heads_in_layer_1(lambda values: None, misread(0.05)), settings=Discovery())
-    exam = Exam(borrowed(heads_in_layer_1(lambda values: None, misread(0.05))), found.task, Discovery(), lambda _: None)
+    exam = Exam(wrap(heads_in_layer_1(lambda values: None, misread(0.05))), found.task, Discovery(), lambda _: None)
     units = frozenset([Path(0, 0, "each", "−1"), Path(1, 1, "query", "after-same-token")])
     report = Report(exam, Sufficiency(exam))
     assert report.trial(units).losses["live"].high < report.trial(units).demands.loss
@@ -850,7 +850,7 @@ def test_a_model_that_names_a_late_start_and_refuses_it_starts_at_the_beginning(
                 raise NotImplementedError("start_at_layer is not supported")
             return super().forward(inputs)
 
-    lent = borrowed(Refusing(induction_by_hand()))
+    lent = wrap(Refusing(induction_by_hand()))
     assert not lent.starts_at_layers and find(rows, lent.inner).verdict == "circuit"
 
 

@@ -431,7 +431,7 @@ ERRORS = {
         r"queries, keys and values of single heads .*must be of two tensors.*as those of matmul",
     ),
     "null": (lambda c, r: workbench.ablation(Plain(), c, ["L0"], (r, r), null="noise"), "null must be one of zero"),
-    "no part": (lambda c, r: workbench.ablation(Plain(), c, ["L7"], (r, r)), "this model has 2 layers"),
+    "no part": (lambda c, r: workbench.ablation(Plain(), c, ["L7"], (r, r)), "ablation 'L7': the last layer is 1"),
     "no path": (lambda c, r: workbench.ablation(Plain(), c, ["L0H0 a->b"], (r, r)), "there is no role 'a'"),
     "features": (lambda c, r: workbench.suggested(c.float()), "roles are suggested for tokens"),
 }

@@ -33,6 +33,7 @@ def test_a_task_with_a_floor_is_learnt_halfway_from_it():
     task = RepeatedSegment(asked="all")
     guess = min(loss for loss in task.baselines.values() if loss > task.floor)
     assert task.learnt_below == pytest.approx((task.floor + guess) / 2)
+    assert [verdict(task.floor + more, task) for more in (0.01, 0.2)] == ["solved", "learnt"]
 
 
 @pytest.mark.parametrize("settings", [{"n_pairs": 1}, {"n_pairs": 4, "burst": 4}])

@@ -10,17 +10,15 @@ import pytest
 from hopscope.core.settings import BadInput
 from hopscope.problem.paths import Path
 from hopscope.theory import depth
-from hopscope.theory.flow import Chain
+from hopscope.theory.flow import Chain, reach, simulate
 from hopscope.theory.shifted import (
     chain_of,
     closed_form,
     layers_needed,
     minimum_depth,
     offered,
-    reach,
     schedule,
     sheet_depth,
-    simulate,
     solvable,
 )
 
@@ -33,7 +31,7 @@ def test_a_second_token_offers_its_fact_and_a_first_token_itself():
 
 
 def test_one_layer_is_an_induction_head():
-    flow = simulate(Chain(1, (1,)), [Path(0, 0, "query", "value[1]")])
+    flow = simulate(Chain(1, (1,)), [Path(0, 0, "query", "value[1]")], offered)
     assert flow.solves and not flow.blind
     without = depth.minimum_depth(1)
     assert (minimum_depth(1), without.min_layers) == (1, 2)
@@ -42,7 +40,7 @@ def test_one_layer_is_an_induction_head():
 def test_what_is_blind_or_masked_moves_nothing():
     """The query shares nothing with fact 2; key[1] stands before value[1]."""
     chain = Chain(2, (1, 2))
-    flow = simulate(chain, [Path(0, 0, "query", "value[2]"), Path(0, 0, "key[1]", "value[1]")])
+    flow = simulate(chain, [Path(0, 0, "query", "value[2]"), Path(0, 0, "key[1]", "value[1]")], offered)
     assert flow.held[-1] == chain.start()
     assert [str(path) for path in flow.blind + flow.masked] == ["L0H0 query->value[2]", "L0H0 key[1]->value[1]"]
 
@@ -64,7 +62,7 @@ def test_a_complete_search_over_one_head_schedules_agrees(hops):
 
 def test_the_query_s_reach_is_that_of_the_proofs():
     for order in ORDERS:
-        causal, free = (reach(chain_of(20, mask, order), 3) for mask in ("causal", "none"))
+        causal, free = (reach(chain_of(20, mask, order), 3, offered) for mask in ("causal", "none"))
         assert [held[0][1] for held in causal] == [0, 2, 6, 14]
         assert [held[0][1] for held in free] == [0, 2, 8, 26]
 
@@ -83,7 +81,7 @@ def test_pointer_doubling_without_its_first_layer_attains_it_in_any_order(hops):
     ]
     for order in orders:
         paths = schedule(hops, order)
-        flow = simulate(Chain(hops, order), paths)
+        flow = simulate(Chain(hops, order), paths, offered)
         assert flow.solves and not flow.blind and not flow.masked
         assert len(flow.held) - 1 == closed_form(hops)
         assert len({(path.layer, path.query) for path in paths}) == len(paths)  # one head

@@ -213,8 +213,7 @@ class Patching(Lab[Collection[Edge]]):
             return self.model.read_off(stream, self.batch.task.query_positions)
         last = self.wiring.n_layers - 1
         given = self.entry(last, stream, {self.name(last, "hook_resid_post"): stream})
-        found: Tensor = self.model(**given, at=self.batch.task.query_positions)
-        return found
+        return self.model(**given, at=self.batch.task.query_positions)
 
     def read(
         self, mask: Mask, now: Written, target: int, count: int, extra: Tensor | None

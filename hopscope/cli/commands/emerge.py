@@ -11,11 +11,11 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hopscope.circuits.evaluator import NULLS
+from hopscope.circuits.changes import NULLS
 from hopscope.cli.options import PATH, as_json, console, out_option, print_json, progress, say_unverified, tell_files
 from hopscope.core.places import check_out
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import clear_errors, enlist, listed, unlist, write_file, write_json
+from hopscope.core.storage import enlist, listed, make_folder, unlist, write_file, write_json
 from hopscope.core.terminal import Narrator, tinted
 from hopscope.core.wording import count
 from hopscope.emergence.onset import Onset
@@ -131,8 +131,7 @@ def store(
     from hopscope.drawing.style import save
 
     pictures = folder / "pictures"
-    with clear_errors(folder):
-        pictures.mkdir(parents=True, exist_ok=True)
+    make_folder(pictures)
     table = pandas.concat([emergence.table() for emergence in found], ignore_index=True)
     names = ("emergence.csv", "emergence.json")
     unlist(folder, [*names, *(name for name in listed(folder) if name.startswith("pictures/emergence"))])

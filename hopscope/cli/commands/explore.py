@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 import webbrowser
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from hopscope.core.storage import enlist, unlist
 from hopscope.core.terminal import Narrator, shows_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hopscope.circuits.circuit import Circuit
     from hopscope.explorer.part import Which
@@ -123,9 +122,11 @@ def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -
     with Narrator("loading"):
         from hopscope.explorer.building import Builder
         from hopscope.explorer.server import Server
+        from hopscope.training.loop import signalled
 
     builder = Builder(runs, which="all", dtype="float32", results=results, watch=watch)
-    with Server(builder, port) as server, stopped_by_signals():
+    # Both signals raise KeyboardInterrupt, also in the background, where a shell lets SIGINT be ignored.
+    with Server(builder, port) as server, signalled(signal.default_int_handler):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         say(server.address)
         say("Ctrl-C ends it.", err=True)
@@ -138,21 +139,6 @@ def serve(runs: tuple[Path, ...], port: int, show: bool, results: Path | None) -
             say("stopped", err=True)
         finally:
             server.shutdown()
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt, also in the background, where a shell lets SIGINT be ignored."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def watch(message: str) -> None:

@@ -19,7 +19,7 @@ import click
 from hopscope.cli.options import say
 from hopscope.core import catalogue, outside
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import TEMPORARY, clear_errors, discard, write_file
+from hopscope.core.storage import TEMPORARY, clear_errors, discard, make_folder, write_file
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 CONTRACTS = catalogue.LIBRARY.path.parent / "tests" / "contracts"
@@ -174,8 +174,7 @@ def write_variant(root: Path, kind: str, name: str) -> Path:
     path = catalogue.Root("", root).folder(KINDS[kind].folder) / f"{name}.py"
     if path.exists():
         raise BadInput(f"{path} is there already; choose another name")
-    with clear_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     write_file(path, rendered(kind, name).encode())
     return path
 

@@ -117,14 +117,11 @@ class Backend(ABC):
         """The number of tokens of a prompt; without a tokenizer an estimate from its characters."""
         return len(PIECE.findall(request.text)) + AROUND * request.chat
 
-    def learn(self, questions: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:
+    def learn(self, questions: Questions, layout: Layout, seed: int, indices: Iterable[int]) -> None:  # noqa: B027
         """Register the questions that will be asked; only mock models need them."""
-        return
 
-    def check_length(self, request: Rendered, max_tokens: int | None) -> None:
+    def check_length(self, request: Rendered, max_tokens: int | None) -> None:  # noqa: B027
         """Raise BadInput if a request with its choices, or with `max_tokens` of text, is longer than `context`."""
-        return
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release the model."""
-        return

@@ -184,8 +184,7 @@ class HuggingFace(Backend):
         for part in self.network.modules():  # dynamic rotary codes keep the length of the longest text so far
             for name in [name for name in vars(part) if name.endswith("max_seq_len_cached")]:
                 setattr(part, name, 0)
-        logits: Tensor = self.network(torch.tensor([tokens]), use_cache=False).logits[0]
-        return logits
+        return self.network(torch.tensor([tokens]), use_cache=False).logits[0]
 
     def log_probs(self, logits: Tensor) -> Tensor:
         """Log-probabilities over the vocabulary. Raises BadInput for logits that are NaN."""

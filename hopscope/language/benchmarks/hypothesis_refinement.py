@@ -128,8 +128,7 @@ def measured(right: int, of: int) -> dict[str, float]:
 @cache
 def domain_named(name: str) -> Domain:
     """The domain of a file in `hopscope.language.domains`, or in the folder of that name in a study or a plug-in."""
-    domain: Domain = catalogue.find("language.domains", name)()
-    return domain
+    return catalogue.find("language.domains", name)()
 
 
 @lru_cache(maxsize=4096)

@@ -183,8 +183,7 @@ class Lens:
 
     def window(self, layer: int) -> int | None:
         """The attention window of a layer in tokens, the query's own included; None if it is not limited."""
-        window: int | None = getattr(self.layers[layer].self_attn, "sliding_window", None)
-        return window
+        return getattr(self.layers[layer].self_attn, "sliding_window", None)
 
     def position_codes(self, layer: int, stream: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines of rotary positions (Su et al., 2021); each of shape (batch, position, d_head).

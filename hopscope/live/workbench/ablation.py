@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -79,19 +80,19 @@ def ablation(
 def change_of(subject: Subject, one: str | Path, null: Callable[[Tensor], Tensor], ground: Ground) -> Change:
     """The change that ablates a part. Raises BadInput if there is no such part."""
     text = str(one).strip()
+    check = partial(subject.model.architecture.check_head, of=f"ablation {text!r}")
     if text[:1] == "m" and text[1:].isdigit():
         subject.needs("hook_mlp_out")
-        return f"blocks.{inside(int(text[1:]), subject.n_layers, 'layer')}.hook_mlp_out", null
+        check(layer := int(text[1:]), 0)
+        return f"blocks.{layer}.hook_mlp_out", null
     if part := Part.parse(text):
-        inside(part.layer, subject.n_layers, "layer")
-        inside(max(part.head, 0), subject.n_heads, "head")
+        check(part.layer, part.head)
         if null is torch.zeros_like:  # patterns of 0 do the same, and are always accessible
             return f"blocks.{part.layer}.attn.hook_pattern", of_heads(part, null, EVERY)
         subject.needs("attn.hook_z")
         return f"blocks.{part.layer}.attn.hook_z", of_heads(part, null, EVERY, EVERY)
     path = one if isinstance(one, Path) else Path.parse(text)
-    inside(path.layer, subject.n_layers, "layer")
-    inside(path.head, subject.n_heads, "head")
+    check(path.layer, path.head)
     if not bool(ground.entries(path).any()):
         raise BadInput(f"no position of the inputs attends along {path}")
     silent = Silenced(frozenset({path}))
@@ -108,13 +109,6 @@ def of_heads(part: Part, null: Callable[[Tensor], Tensor], *before: slice) -> Ca
         return ablated
 
     return without
-
-
-def inside(number: int, most: int, what: str) -> int:
-    """The number of a layer or head, checked. Raises BadInput if it is out of range."""
-    if number >= most:
-        raise BadInput(f"this model has {most} {what}s, numbered from 0; got {number}")
-    return number
 
 
 def joined(changes: Sequence[Change]) -> Mapping[str, Callable[[Tensor], Tensor]]:

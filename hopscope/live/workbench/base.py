@@ -17,7 +17,7 @@ from hopscope.circuits.losses import Loss
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import make_folder, write_file
 from hopscope.core.wording import kind, one_line
-from hopscope.live.borrowed import Borrowed, borrowed
+from hopscope.live.borrowed import Borrowed, wrap
 from hopscope.live.checks import check_at
 from hopscope.live.given import shaped, slice_of
 from hopscope.models.base import at_rest
@@ -148,8 +148,7 @@ class Subject:
     @torch.no_grad()
     def activations(self, *names: str) -> Mapping[str, Tensor]:
         """Activations by name."""
-        found: Mapping[str, Tensor] = self.model(self.inputs, cache=list(names))[1]
-        return found
+        return self.model(self.inputs, cache=list(names))[1]
 
     @torch.no_grad()
     def under(self, vectors: Tensor, given: str, *read: str) -> list[Tensor]:
@@ -173,7 +172,7 @@ class Subject:
 @contextmanager
 def studied(model: Any, inputs: Tensor, at: int, metric: Metric | Pair | None = None) -> Iterator[Subject]:
     """Any model as the subject of a measure, without dropout for a while. Raises BadInput as `Subject`."""
-    lent = borrowed(model, inputs)
+    lent = wrap(model, inputs)
     with at_rest(lent):
         yield Subject(lent, inputs, at, metric)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Shaped
 from torch import Tensor
 
@@ -71,14 +72,7 @@ def followers(tokens: Shaped[Tensor, "batch position ..."], n: int) -> Bool[Tens
     same = (flat[:, :, None] == flat[:, None]).all(-1)
     matched = same
     for _ in range(n - 1):  # the tokens one earlier, two earlier …
-        same = shifted(shifted(same, 1), 2)
+        same = F.pad(same, (1, -1, 1, -1))
         matched = matched & same
     earlier = torch.ones(length, length, dtype=torch.bool, device=flat.device).tril(-1)
-    return shifted(matched, 2) & earlier
-
-
-def shifted(x: Bool[Tensor, "batch query key"], along: int) -> Bool[Tensor, "batch query key"]:
-    """Moved by one along a dimension, with False in the first place."""
-    moved = x.roll(1, along)
-    moved.select(along, 0).zero_()
-    return moved
+    return F.pad(matched, (1, -1)) & earlier
