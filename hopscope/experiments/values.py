@@ -77,7 +77,7 @@ def seeds_of(index: pandas.Index, rows: pandas.DataFrame) -> pandas.Index:
     if "seed" in index.names:
         return index.get_level_values("seed")
     if "run" in index.names:
-        return index.get_level_values("run").map(dict(zip(rows.run, rows.seed, strict=True)))
+        return index.get_level_values("run").map(dict(zip(rows.run, rows.seed, strict=True)).get)
     labels = index.name is None and rows.index.is_unique
     counted = index.equals(pandas.RangeIndex(len(index)))  # 0, 1, … are labels only by chance
     return index.map(rows.seed) if labels and not counted else pandas.Index([])
