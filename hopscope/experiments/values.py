@@ -80,7 +80,7 @@ def seeds_of(index: pandas.Index, rows: pandas.DataFrame) -> pandas.Index:
         return index.get_level_values("run").map(dict(zip(rows.run, rows.seed, strict=True)).get)
     labels = index.name is None and rows.index.is_unique
     counted = index.equals(pandas.RangeIndex(len(index)))  # 0, 1, … are labels only by chance
-    return index.map(rows.seed) if labels and not counted else pandas.Index([])
+    return index.map(rows.seed.to_dict()) if labels and not counted else pandas.Index([])
 
 
 def lags(runs: Iterable[Iterable[float]]) -> list[float]:
