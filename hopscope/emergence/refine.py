@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_range
 from hopscope.emergence.onset import Onset
 from hopscope.emergence.record import trained_steps
 from hopscope.emergence.track import Emergence, follow
@@ -59,8 +59,10 @@ def retrained(run: Run, gaps: Sequence[Gap], every: int, watch: Callable[[str], 
         watch: called with a description of each step of the work.
 
     Raises:
-        BadInput: the run was not trained here, or was trained on a GPU or compiled, or retraining gives other bits.
+        BadInput: the run was not trained here, or was trained on a GPU or compiled, or retraining gives other bits, or
+            `every` is below 1.
     """
+    check_range("every", every, {"low": 1})
     steps, about = trained_steps(run), run.environments[0]
     if about["compiled"] or not str(about["device"]).startswith("cpu"):
         raise BadInput(f"{run.path} was trained compiled or on a GPU, and only plain CPU runs are retrained bit by bit")

@@ -14,7 +14,7 @@ import numpy
 from pandas import DataFrame
 
 from hopscope.circuits.changes import NULLS
-from hopscope.core.settings import BadInput, check_choice
+from hopscope.core.settings import BadInput, check_choice, check_range
 from hopscope.emergence.change_point import ChangePoint, change_point
 from hopscope.emergence.onset import INTERVAL, Array, Causal, Onset, causal_onset, onset, resamples
 from hopscope.emergence.order import event_names, first_of_kind, in_order
@@ -213,10 +213,11 @@ def follow(
         watch: called with a description of each step of the work.
 
     Raises:
-        BadInput: the run has no training to follow, or a path is not one of its model's.
+        BadInput: the run has no training to follow, a path is not one of its model's, or n is below 1.
         Damaged: a checkpoint was altered.
     """
     check_choice("null", null, NULLS)
+    check_range("n", n, {"low": 1})
     _ = streamed_rows(run) if was_streamed else trained_steps(run)  # raises before any search
     chosen = list(dict.fromkeys(paths)) or circuit_paths(run, watch)
     record = streamed(run, chosen) if was_streamed else recorded(run, chosen, n, seed, null, watch)

@@ -154,7 +154,7 @@ class FactSheet:
         facts = per_fact.to(draw["facts"].device)[draw["facts"].long()].flatten(1)  # batch fact·token
         if self.ragged:
             keep = self.fact_symbols.to(facts.device)[draw["facts"].long()].flatten(1) != PADDING
-            facts = facts[keep].view(len(facts), -1)
+            facts = facts[keep].view(len(facts), int((self.fact_symbols != PADDING).sum()))
         return torch.cat([facts, per_query.to(facts.device)[draw["queries"].long()]], 1)
 
     def symbols(self, draw: Draw) -> Int[Tensor, "batch position"]:

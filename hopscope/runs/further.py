@@ -13,7 +13,7 @@ import torch
 
 from hopscope.core.intervals import wilson_of_mean
 from hopscope.core.seeds import generator
-from hopscope.core.settings import BadInput
+from hopscope.core.settings import BadInput, check_range
 from hopscope.models.base import Model
 from hopscope.models.transformer import Transformer
 from hopscope.tasks.base import Task
@@ -38,13 +38,14 @@ def further(
         `{hops, loops, chains, accuracy, low, high, n}`, the 95 % Wilson interval between low and high.
 
     Raises:
-        BadInput: the model is no transformer, or the task asks every hop.
+        BadInput: the model is no transformer, the task asks every hop, or n is below 1.
     """
     if not isinstance(model, Transformer) or not isinstance(task, ChainTask) or task.taught_by.asks_every_hop:
         raise BadInput(
             "more hops are asked of a transformer whose task of chains has a curriculum that asks the last hop alone, "
             "such as mixture"
         )
+    check_range("n", n, {"low": 1})
     loops = list(loops)
     for asked in hops:
         posed = task.at(asked).but(n_chains=chains or task.n_chains)

@@ -172,7 +172,7 @@ class SheetVectorTask(SheetTask, VectorTask):
 
     def targets(self, draw: Draw) -> Float[Tensor, "batch query output"]:
         answers = take(draw["symbols"], self.asked(draw).flatten(1))
-        return answers.view(len(answers), self.n_chains, -1)
+        return answers.view(len(answers), self.n_chains, self.d_output)
 
     def values(self, draw: Draw, row: int) -> dict[str, Tensor]:
         return dict(zip(self.sheet.names, draw["symbols"][row], strict=True))

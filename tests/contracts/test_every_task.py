@@ -99,6 +99,14 @@ def test_shapes_are_as_declared(task):
     assert len(batch.roles.labels(0)) == task.n_positions
 
 
+def test_no_sequences_have_the_shapes_of_some(task):
+    some, none = task.sample(3), task.sample(0)
+    assert (none.inputs.shape, none.targets.shape) == (
+        (0, *some.inputs.shape[1:]),
+        (0, *some.targets.shape[1:]),
+    )
+
+
 def test_targets_equal_the_oracle(task):
     assert_targets_are_the_oracles(task, n=200, seed=3)
 

@@ -399,6 +399,13 @@ def test_a_gap_is_refined_by_retraining_to_the_bit(tiny, tmp_path, capsys):
     assert all(gap["by"] - gap["after"] == 1 for gap in gaps)
 
 
+def test_numbers_below_one_are_told_in_a_sentence(tiny):
+    with pytest.raises(BadInput, match="n must be at least 1; got 0"):
+        follow(tiny[0], [Path(0, 0, "query", "value[1]")], n=0)
+    with pytest.raises(BadInput, match="every must be at least 1; got 0"):
+        retrained(tiny[0], [(4, 8)], 0)
+
+
 @pytest.mark.parametrize("first", [{"threads": 2}, {"compiled": True}], ids=str)
 def test_a_run_is_retrained_as_the_session_that_it_began_in(tmp_path, first):
     """A session that was killed before its first checkpoint left no weights, so its threads do not matter."""

@@ -77,6 +77,8 @@ def test_hop_by_layer_is_the_mean_of_each_hops_loss_behind_its_layer():
 
 
 def test_what_cannot_be_asked_is_told_in_a_sentence():
+    with pytest.raises(BadInput, match="n must be at least 1; got 0"):
+        list(further(drawn(), TASK, [3], [3], n=0))
     with pytest.raises(BadInput, match="asks the last hop alone"):
         list(further(drawn(task=Retrieval()), Retrieval(), [3], [3]))
     with pytest.raises(BadInput, match="needs a task of chains"):
