@@ -97,7 +97,8 @@ class Processes(Crew):
 def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
     """Run one worker on another machine; returns its exit code, or `TIME_UP` if it was stopped after so many seconds.
 
-    The worker stops if its parent, which is this process and not the sweep's, disappears.
+    One that did not save within `PATIENCE` is killed; its code says so, and it counts as dead. The worker stops if its
+    parent, which is this process and not the sweep's, disappears.
     """
     mine = [*command[:-1], str(os.getpid())]
     worker = subprocess.Popen(mine, env=os.environ | ONE_THREAD, stdin=subprocess.DEVNULL)
@@ -106,7 +107,7 @@ def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
     except subprocess.TimeoutExpired:
         worker.terminate()
         code = ended(worker, PATIENCE)
-        return TIME_UP if was_killed(code) else code
+        return TIME_UP if code in TOLD_TO_STOP else code
     except BaseException:  # cancelling a task or job raises an exception here
         worker.terminate()
         ended(worker, PATIENCE)

@@ -174,10 +174,18 @@ def test_as_jobs_of_submitit_a_killed_worker_changes_nothing(tmp_path, undisturb
 
 def test_a_worker_whose_time_is_up_is_told_to_stop():
     """It counts as one that a scheduler stopped, so that another goes on; one that is done does not."""
-    asleep = [sys.executable, "-c", "import time; time.sleep(60)", "0"]
-    code = run_worker(asleep, 0.5)
+    saves = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); time.sleep(60)"
+    code = run_worker([sys.executable, "-c", saves, "0"], 2.0)
     assert code == TIME_UP and was_killed(code)
     assert run_worker([sys.executable, "-c", "import os, sys; sys.exit(int(sys.argv[1]) != os.getppid())", "0"]) == 0
+
+
+def test_a_worker_that_does_not_save_in_time_has_died(monkeypatch):
+    """Otherwise a job that is too short for any progress would be submitted without end."""
+    monkeypatch.setattr("hopscope.execution.crew.PATIENCE", 0.2)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    code = run_worker([sys.executable, "-c", deaf, "0"], 2.0)
+    assert code == -signal.SIGKILL and was_killed(code)
 
 
 class Told(Crew):
