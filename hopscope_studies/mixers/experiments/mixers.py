@@ -26,13 +26,13 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 9, "cpu": 380, "paper": 6000}
+SECONDS = {"quick": 9, "cpu": 640, "paper": 6000}
 
 CONVOLVED = ("state_space", "delta_rule")
 BARE = tuple(f"{name}(convolution=0)" for name in CONVOLVED)
 WITHOUT = ("softmax", "linear")
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
-SEEDS = {"quick": 1, "cpu": 3, "paper": 5}
+SEEDS = {"quick": 1, "cpu": 5, "paper": 5}
 STEPS = {"quick": 10, "cpu": 400, "paper": 3000}
 TASK = Retrieval(n_hops=2, order="deepest_first", position_base=100.0)
 SHAPE = Architecture(n_layers=2, n_heads=2, d_model=64, init="early_layers")

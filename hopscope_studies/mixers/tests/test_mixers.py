@@ -56,7 +56,7 @@ def test_two_layers_are_too_few_without_shifted_keys_and_enough_with_them():
 
 def test_every_mixer_has_every_rate_and_the_same_data():
     made = list(runs("cpu"))
-    assert len(made) == 3 * len(RATES) * len((*WITHOUT, *BARE, *CONVOLVED)) == len({one.identity for one in made})
+    assert len(made) == 5 * len(RATES) * len((*WITHOUT, *BARE, *CONVOLVED)) == len({one.identity for one in made})
     assert {one.task for one in made} == {TASK}
 
 
