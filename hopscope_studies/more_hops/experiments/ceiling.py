@@ -34,7 +34,7 @@ from hopscope_studies.more_hops.programs import circuit_at, lengthened, with_val
 SECONDS = {"quick": 8, "cpu": 500, "paper": 3600}
 
 NAMES = ("looped", "looped, kv_shift", "unshared")
-SEEDS = {"quick": 1, "cpu": 3, "paper": 8}
+SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "paper": 1024}
 #: The accuracies of a program, by column.
 ASKED_OF = ("program", "shuffled", "exchanged")
