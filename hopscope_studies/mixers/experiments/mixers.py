@@ -37,7 +37,7 @@ STEPS = {"quick": 10, "cpu": 400, "paper": 3000}
 TASK = Retrieval(n_hops=2, order="deepest_first", position_base=100.0)
 SHAPE = Architecture(n_layers=2, n_heads=2, d_model=64, init="early_layers")
 WINDOW = "number of rates of four"
-#: What is claimed, by id.
+#: What is claimed, by experiment and id.
 SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
 
 
@@ -76,7 +76,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
     def claim(id: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any) -> Claim:
         evidence, n = Evidence(table[table.mixer.isin(mixers)], "arXiv:2508.19029", among=table), values.index.nunique()
-        return evidence.claim(id, SENTENCES[id], values, what, n=n, **limit)
+        return evidence.claim(id, SENTENCES["mixers"][id], values, what, n=n, **limit)
 
     def together(mixers: tuple[str, ...], k: int) -> Series:
         return concat([windows(table, mixer, k) for mixer in mixers])
@@ -95,7 +95,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def figure(table: DataFrame) -> Figure:
     """Final loss by learning rate, a panel per hop: a dot per run, a line through the medians of each mixer."""
     shown = picture(9.4, 3.7)
-    for ax, (k, hop) in zip(shown.subplots(1, table.k.nunique(), sharey=True), table.groupby("k"), strict=True):
+    [panels] = shown.subplots(1, table.k.nunique(), sharey=True, squeeze=False)
+    for ax, (k, hop) in zip(panels, table.groupby("k"), strict=True):
         for index, (mixer, rows) in enumerate(hop.groupby("mixer", sort=False)):
             ax.plot(rows.rate, rows.loss, "o", ms=3, alpha=0.6, color=colour(index))
             ax.plot(rows.groupby("rate").loss.median(), color=colour(index), label=mixer)

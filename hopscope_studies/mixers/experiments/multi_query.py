@@ -1,0 +1,73 @@
+"""Can one layer recall many keys, and in how wide a window of learning rates? (after arXiv:2508.19029)
+
+Okpekpe and Orvieto find that one tuned layer of Mamba learns multi-query recall, in a narrow window of learning rates,
+and that one layer of a transformer does not. Here every sequence states sixteen keys with their values and asks for all
+of them at its end: retrieval of one hop with sixteen chains. Sixteen pairs are those of zoology's sequences of 256
+tokens (arXiv:2312.04927), whose filler tokens are left out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pandas import DataFrame, Series
+
+from hopscope.configuration.config import Config
+from hopscope.experiments.judging import Claim, Evidence
+from hopscope.runs.run import Run
+from hopscope.tasks.retrieval import Retrieval
+from hopscope_studies.mixers.experiments import mixers
+from hopscope_studies.mixers.experiments.mixers import BARE, CONVOLVED, WINDOW, WITHOUT
+
+#: Seconds that each scale takes on two cores.
+SECONDS = {"quick": 9, "cpu": 700, "paper": 9000}
+
+STEPS = {"quick": 10, "cpu": 500, "paper": 3000}
+TASK = Retrieval(n_hops=1, n_chains=16, d_symbol=16, position_base=100.0)
+SENTENCES = mixers.SENTENCES["multi_query"]
+RECALLED = 0.8  # accuracy; a guess among the sixteen values has 0.06
+
+figure = mixers.figure
+
+
+def runs(scale: str) -> Iterator[Config]:
+    """One layer of every mixer at every rate, seed by seed."""
+    lasting: dict[str, Any] = {
+        "steps": STEPS[scale],
+        "decay_steps": STEPS[scale] // 2,
+        "checkpoints": str(STEPS[scale]),
+    }
+    for one in mixers.runs(scale):
+        yield Config(TASK, one.model.but(n_layers=1), one.training.but(**lasting))
+
+
+def table(runs: list[Run], scale: str) -> DataFrame:
+    """A row per run: the columns of `mixers`, and the accuracy on the fresh sequences of the run's report."""
+    accuracies = {run.config.identity: run.report["accuracy"][0] for run in runs}
+    return mixers.table(runs, scale).assign(accuracy=lambda rows: rows.run.map(accuracies))
+
+
+def window(rows: DataFrame) -> Series:
+    """The number of learning rates at which a mixer recalls, by seed."""
+    return (rows.accuracy >= RECALLED).groupby(rows.seed).sum()
+
+
+def highest(rows: DataFrame) -> Series:
+    """The highest accuracy of any of the mixers at any rate, by seed."""
+    return rows.groupby("seed").accuracy.max()
+
+
+def claims(table: DataFrame) -> Iterator[Claim]:
+    """Thresholds are ours and were committed before the runs; README.md states what we expected."""
+
+    def claim(id: str, names: tuple[str, ...], value: Callable[[DataFrame], Series], what: str, **limit: Any) -> Claim:
+        rows = table[table.mixer.isin(names)]
+        evidence, n = Evidence(rows, "arXiv:2508.19029", among=table), rows.seed.nunique()
+        return evidence.claim(id, SENTENCES[id], value(rows), what, n=n, **limit)
+
+    for mixer in CONVOLVED:
+        yield claim(mixer, (mixer,), window, WINDOW, at_least=1)
+    yield claim("narrow", CONVOLVED[:1], window, WINDOW, at_most=2, of="median")
+    yield claim("bare_delta_rule", BARE[1:], window, WINDOW, at_most=0)
+    yield claim("cannot", (*WITHOUT, BARE[0]), highest, "accuracy", below=0.2)
