@@ -23,7 +23,7 @@ from hopscope_studies.mixers.experiments.mixers import BARE, CONVOLVED, WINDOW, 
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 9, "cpu": 700, "paper": 9000}
 
-STEPS = {"quick": 10, "cpu": 500, "paper": 3000}
+STEPS = {"quick": 10, "cpu": 400, "paper": 3000}
 TASK = Retrieval(n_hops=1, n_chains=16, d_symbol=16, position_base=100.0)
 SENTENCES = mixers.SENTENCES["multi_query"]
 RECALLED = 0.8  # accuracy; a guess among the sixteen values has 0.06
