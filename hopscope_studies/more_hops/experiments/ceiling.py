@@ -7,7 +7,6 @@ and program are asked on the same sequences.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -35,7 +34,6 @@ from hopscope_studies.more_hops.programs import circuit_at, lengthened, with_val
 SECONDS = {"quick": 8, "cpu": 700, "paper": 3600}
 
 NAMES = ("looped", "looped, kv_shift", "unshared")
-SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "paper": 1024}
 #: The accuracies of a program, by column.
 ASKED_OF = ("program", "shuffled", "exchanged")
@@ -43,7 +41,9 @@ ASKED_OF = ("program", "shuffled", "exchanged")
 
 def runs(scale: str) -> Iterator[Config]:
     """Three variants of `more_hops`, seed by seed."""
-    yield from (more_hops.config(more_hops.VARIANTS[n], seed, scale) for seed in range(SEEDS[scale]) for n in NAMES)
+    yield from (
+        more_hops.config(more_hops.VARIANTS[n], seed, scale) for seed in range(more_hops.SEEDS[scale]) for n in NAMES
+    )
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -81,14 +81,12 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
         if hops <= trained:
             row |= {"verdict": found[hops][0].verdict, "untrained": circuit_at(run, hops, step=0)[0].verdict}
         source = max((one for one in programs if one <= hops), default=0)
-        program = lengthened(programs[source], hops - source) if source else None
-        yield row | {"source": source} | accuracies(run.task, run.model.architecture, program, hops, n)
+        program, shape = lengthened(programs[source], hops - source) if source else None, run.model.architecture
+        yield row | {"source": source} | (accuracies(run.task, shape, program, hops, n) if program else {})
 
 
-def accuracies(task: Any, shape: Any, program: Program | None, hops: int, n: int) -> dict[str, float]:
+def accuracies(task: Any, shape: Any, program: Program, hops: int, n: int) -> dict[str, float]:
     """A program's accuracies on the sequences that the model is asked on, and on two other kinds."""
-    if program is None:
-        return dict.fromkeys(ASKED_OF, math.nan)
     orders = (task.at(hops), task.at(hops).but(order="shuffled"))
     batches = [posed.sample(n, generator(0, "further", hops)) for posed in orders]
     rows = [replace(symbols_of(one, Ground(one, shape)), ground=None) for one in batches]
@@ -100,8 +98,8 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Thresholds are ours and were committed before the runs; without programs a claim about them is undecided."""
     trained, table = int(table.D.max()), table[table.variant != "theory"]
     looped, shifted, unshared = (table[table.variant == name] for name in NAMES)
-    written, by_looped, by_shifted = (rows[rows.program.notna()] for rows in (table, looped, shifted))
-    far, last = (rows[rows.hops == 2 * trained] for rows in (written, by_looped))
+    programmed, by_looped, by_shifted = (rows[rows.program.notna()] for rows in (table, looped, shifted))
+    far, last = (rows[rows.hops == 2 * trained] for rows in (programmed, by_looped))
     claim, most = more_hops.teller(table, "ceiling", twice=2 * trained), "most hops with a circuit"
     yield claim("circuit", looped, most_hops(looped), most, at_least=2)
     yield claim("ceiling", by_looped, by_looped.program, "accuracy", n=behaviours(by_looped), at_least=0.99)
@@ -110,7 +108,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("kv_shift_ceiling", by_shifted, by_shifted.program, "accuracy", n=behaviours(by_shifted), at_least=0.99)
     yield claim("unshared", unshared, most_hops(unshared), most, at_most=0)
     yield claim("untrained", table, most_hops(table, "untrained"), most, at_most=0)
-    yield claim("exchanged", far, far.exchanged, "accuracy", n=behaviours(written), below=0.4)
+    yield claim("exchanged", far, far.exchanged, "accuracy", n=behaviours(programmed), below=0.4)
     yield claim("shuffled", last, last.shuffled, "accuracy", n=behaviours(by_looped), below=0.3)
 
 

@@ -36,7 +36,6 @@ CELL_SECONDS = 1200
 VARIANTS = more_hops.variants("long")
 TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 8}  # D, and as many stages
 STAGE = {"quick": 4, "cpu": 80, "paper": 200}  # steps
-SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 HOPS = (1, 2, 4, 6, 8, 10, 12, 14, 16)
 SEQUENCES = {"quick": 8, "cpu": 64, "long": 32, "paper": 256}
 LEARNT = 0.8  # accuracy, as in `more_hops`
@@ -45,18 +44,21 @@ KEPT = 3 / 4  # of training has a constant learning rate
 
 def runs(scale: str) -> Iterator[Config]:
     """One looped layer with the prior, and with KV shift and no prior, seed by seed."""
-    yield from (config(one, seed, scale) for seed in range(SEEDS[scale]) for one in VARIANTS.values())
+    yield from (config(one, seed, scale) for seed in range(more_hops.SEEDS[scale]) for one in VARIANTS.values())
 
 
 def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:
     """A run of `more_hops --scale long`, at other scales with fewer hops and shorter stages."""
     made = more_hops.config(variant, seed, "long")
-    if scale == "long":
-        return made
-    hops, steps = TRAINED[scale], TRAINED[scale] * STAGE[scale]
-    model = made.model.but(n_layers=hops + 1, loops=hops + 1, d_model=16 if scale == "quick" else 128)
-    training = {"steps": steps, "decay_steps": steps // 4, "checkpoints": str(STAGE[scale]), "log_every": 4}
-    return Config(made.task.but(n_hops=hops), model, made.training.but(**training))
+    return made if scale == "long" else staged(made, TRAINED[scale], STAGE[scale], scale, log_every=4)
+
+
+def staged(made: Config, hops: int, stage: int, scale: str, heads: int = 2, **training: Any) -> Config:
+    """A run with another number of hops and of steps per stage; the rate falls in the last fourth, unless stated."""
+    steps, width = hops * stage, 16 if scale == "quick" else 128
+    lasting: dict[str, Any] = {"steps": steps, "decay_steps": steps // 4, "checkpoints": str(stage)}
+    model = made.model.but(n_layers=hops + 1, loops=hops + 1, n_heads=heads, d_model=width)
+    return Config(made.task.but(n_hops=hops), model, made.training.but(**lasting | training))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

@@ -31,30 +31,17 @@ SECONDS = {"quick": 8, "cpu": 550, "long": 3600, "paper": 2600}
 CELL_SECONDS = 1200
 
 PRIOR = "relative(start='L0H0 1:4')"
-#: The changes to one looped layer with the prior, facts deepest first, and batches of 1 to D hops.
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "looped": {},
-    "looped, no prior": {"model": {"positions": "input"}},
-    "unshared": {"model": {"loops": 1}},
-    "looped, always D hops": {"task": {"curriculum": "none"}},
-    "looped, nearest first": {"task": {"order": "nearest_first"}},
-    "looped, rotary": {"model": {"positions": "rotary"}},
-    "looped, learned": {"model": {"positions": "learned"}},
-    "looped, kv_shift": {"model": {"positions": "input", "attention": "kv_shift"}},
-}
+DATA = Path(__file__).parents[1] / "data"
+#: The changes to one looped layer that make each variant, at scale `long` and at all others.
+RECIPES = tomllib.loads((DATA / "variants.toml").read_text())
+VARIANTS = RECIPES["short"]
 TRAINED = {"quick": 2, "cpu": 3, "long": 16, "paper": 3}  # D
-#: The variants of scale `long`. 68 symbols in four dimensions would lie too close. Of 132 positions, a prior of 4 would
-#: leave most of the attention to others than the previous.
-SIXTEEN: dict[str, dict[str, Any]] = {
-    "looped": {"positions": "relative(start='L0H0 1:8')"},
-    "looped, kv_shift": {"positions": "input", "attention": "kv_shift"},
-}
 ASKED = {"quick": (1, 2, 3, 4), "cpu": range(1, 7), "long": (1, 2, 4, 8, 12, 16, 17, 24, 32), "paper": range(1, 13)}
 STEPS = {"quick": 4, "cpu": 1000, "long": 4000, "paper": 4000}
 SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "long": 128, "paper": 1024}
 #: What is claimed, by experiment and id.
-SENTENCES = tomllib.loads((Path(__file__).parents[1] / "data" / "sentences.toml").read_text())
+SENTENCES = tomllib.loads((DATA / "sentences.toml").read_text())
 TRAINING = Training(batch=64, lr=3e-3, schedule="linear", weight_decay=0.0, clip=1.0, hop_every=1, log_every=100)
 
 
@@ -65,12 +52,8 @@ def runs(scale: str) -> Iterator[Config]:
 
 def variants(scale: str) -> dict[str, dict[str, dict[str, Any]]]:
     """The changes that make each variant of a scale."""
-    if scale != "long":
-        return VARIANTS
-    task = {"curriculum": "cumulative", "d_symbol": 16}
-    training = {"optimizer": "muon", "lr": 0.01, "batch": 32, "decay_steps": 1000, "checkpoints": "250"}
-    models = {name: {"d_model": 128, **model} for name, model in SIXTEEN.items()}
-    return {name: {"task": task, "model": model, "training": training} for name, model in models.items()}
+    variants: dict[str, dict[str, dict[str, Any]]] = RECIPES["long" if scale == "long" else "short"]
+    return variants
 
 
 def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:

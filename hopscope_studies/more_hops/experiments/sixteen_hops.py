@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
-from hopscope.core.intervals import wilson_of_mean
 from hopscope.core.seeds import generator
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim
@@ -31,7 +30,6 @@ CELL_SECONDS = 1200
 
 TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 16}  # D, and as many stages
 STAGE = {"quick": 4, "cpu": 80, "long": 375, "paper": 375}  # steps
-SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 128, "long": 256, "paper": 1024}
 SOLVED = 0.1  # mean squared error, as on the board
 #: Number of heads and first learning rate of each variant of `more_hops --scale long`.
@@ -40,17 +38,14 @@ CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005)}
 
 def runs(scale: str) -> Iterator[Config]:
     """One looped layer with the prior, and with KV shift and no prior, seed by seed."""
-    yield from (config(name, seed, scale) for seed in range(SEEDS[scale]) for name in CHOSEN)
+    yield from (config(name, seed, scale) for seed in range(more_hops.SEEDS[scale]) for name in CHOSEN)
 
 
 def config(name: str, seed: int, scale: str) -> Config:
     """A variant's run: that of `more_hops --scale long`, with its own numbers of hops, steps and heads, and rate."""
-    made = more_hops.config(more_hops.variants("long")[name], seed, "long")
-    hops, steps = TRAINED[scale], TRAINED[scale] * STAGE[scale]
-    heads, rate = CHOSEN[name]
-    model = made.model.but(n_layers=hops + 1, loops=hops + 1, n_heads=heads, d_model=16 if scale == "quick" else 128)
-    training = {"lr": rate, "steps": steps, "decay_steps": steps, "checkpoints": str(STAGE[scale])}
-    return Config(made.task.but(n_hops=hops), model, made.training.but(**training))
+    made, (heads, rate) = more_hops.config(more_hops.variants("long")[name], seed, "long"), CHOSEN[name]
+    hops, stage = TRAINED[scale], STAGE[scale]
+    return course.staged(made, hops, stage, scale, heads, lr=rate, decay_steps=hops * stage)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -75,22 +70,18 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
         for hops in (*posed, trained + 1, 2 * trained):
             asked = further(run.at(step), run.task, [hops], [hops, hops + 1], n=n)
             yield from (about | {"step": step} | row for row in asked)
-    for step in run.steps:
-        some = n if step == last else n // 4
-        yield from (about | {"step": step} | with_loss(run.at(step), run.task, hops, some) for hops in posed)
+    for step, hops in ((step, hops) for step in run.steps for hops in posed):
+        some, model = n if step == last else n // 4, run.at(step)
+        [asked] = further(model, run.task, [hops], [hops + 1], n=some)
+        yield about | {"step": step} | asked | {"loss": loss_of(model, run.task.at(hops), some)}
 
 
 @torch.no_grad()
-def with_loss(model: Any, task: Any, hops: int, n: int) -> dict[str, Any]:
-    """The row of `further` for a number of hops after one loop more, with the loss of the same answers."""
-    posed = task.at(hops)
-    batch = posed.sample(n, generator(0, "further", hops, model.device))
-    outputs = model.looped(hops + 1, n_positions=posed.n_positions)(batch.inputs, at=posed.query_positions)
-    shares = posed.correct(outputs, batch)[:, -1].view(n, -1).float().mean(1).tolist()
-    low, high = wilson_of_mean(shares)
-    found = {"accuracy": sum(shares) / n, "low": low, "high": high, "n": n}
-    asked = {"hops": hops, "loops": hops + 1, "chains": posed.n_chains}
-    return asked | found | {"loss": float(posed.loss(outputs, batch.targets))}
+def loss_of(model: Any, task: Any, n: int) -> float:
+    """The mean squared error of the answers that `further` judges, after one loop more than the task's hops."""
+    batch = task.sample(n, generator(0, "further", task.n_hops, model.device))
+    longer = model.looped(task.n_hops + 1, n_positions=task.n_positions)
+    return float(task.loss(longer(batch.inputs, at=task.query_positions), batch.targets))
 
 
 def most(rows: DataFrame) -> Series:

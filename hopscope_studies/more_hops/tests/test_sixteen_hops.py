@@ -11,7 +11,7 @@ from pandas import DataFrame, concat
 from hopscope.core.seeds import generator
 from hopscope.runs.further import further
 from hopscope_studies.more_hops.experiments import more_hops
-from hopscope_studies.more_hops.experiments.sixteen_hops import CHOSEN, claims, config, measured, most, runs, with_loss
+from hopscope_studies.more_hops.experiments.sixteen_hops import CHOSEN, claims, config, loss_of, measured, most, runs
 
 
 def table(**changes: object) -> DataFrame:
@@ -76,11 +76,10 @@ def test_the_loss_is_of_the_answers_that_further_judges():
     made = config("looped", 0, "quick")
     model, posed = made.model.build(made.task), made.task.at(3)
     model.initialise(torch.Generator().manual_seed(0))
-    found, [alone] = with_loss(model, made.task, 3, 16), further(model, made.task, [3], [4], n=16)
-    assert {name: found[name] for name in alone} == alone
+    found = loss_of(model, posed, 16)
     batch = posed.sample(16, generator(0, "further", 3))
     outputs = model.looped(4, n_positions=posed.n_positions)(batch.inputs, at=posed.query_positions)
-    assert found["loss"] == pytest.approx(float((outputs - batch.targets).square().mean().detach()))
+    assert found == pytest.approx(float((outputs - batch.targets).square().mean().detach()))
 
 
 def test_hops_count_up_to_the_first_that_is_missed():
