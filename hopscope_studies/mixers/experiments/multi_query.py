@@ -33,13 +33,10 @@ figure = mixers.figure
 
 def runs(scale: str) -> Iterator[Config]:
     """One layer of every mixer at every rate, seed by seed."""
-    lasting: dict[str, Any] = {
-        "steps": STEPS[scale],
-        "decay_steps": STEPS[scale] // 2,
-        "checkpoints": str(STEPS[scale]),
-    }
+    steps = STEPS[scale]
+    own: dict[str, Any] = {"batch": 32, "steps": steps, "decay_steps": steps // 2, "checkpoints": str(steps)}
     for one in mixers.runs(scale):
-        yield Config(TASK, one.model.but(n_layers=1), one.training.but(**lasting))
+        yield Config(TASK, one.model.but(n_layers=1), one.training.but(**own))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
