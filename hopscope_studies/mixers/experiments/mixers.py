@@ -9,7 +9,7 @@ Every mixer has two layers and is trained at four learning rates, a factor of ab
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,7 @@ def windows(table: DataFrame, mixer: str, k: int) -> Series:
 
 def claims(table: DataFrame) -> Iterator[Claim]:
     """All claims. Thresholds are ours and were committed before the runs; README.md states what we expected."""
-
-    def claim(id: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any) -> Claim:
-        evidence, n = Evidence(table[table.mixer.isin(mixers)], "arXiv:2508.19029", among=table), values.index.nunique()
-        return evidence.claim(id, SENTENCES["mixers"][id], values, what, n=n, **limit)
+    claim = teller(table, "mixers")
 
     def together(mixers: tuple[str, ...], k: int) -> Series:
         return concat([windows(table, mixer, k) for mixer in mixers])
@@ -89,6 +86,16 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     state_space, delta_rule = (windows(table, mixer, 1) for mixer in CONVOLVED)
     yield claim("wider", delta_rule - state_space, CONVOLVED, "difference of windows", at_least=1, of="median")
     yield claim("narrow", state_space, CONVOLVED[:1], at_most=2, of="median")
+
+
+def teller(table: DataFrame, name: str) -> Callable[..., Claim]:
+    """A function that makes an experiment's claims: from an id, values by seed, and the mixers that they are of."""
+
+    def claim(id: str, values: Series, mixers: tuple[str, ...], what: str = WINDOW, **limit: Any) -> Claim:
+        evidence, n = Evidence(table[table.mixer.isin(mixers)], "arXiv:2508.19029", among=table), values.index.nunique()
+        return evidence.claim(id, SENTENCES[name][id], values, what, n=n, **limit)
+
+    return claim
 
 
 @styled

@@ -8,7 +8,7 @@ from pandas import DataFrame
 from hopscope.theory import depth, shifted
 from hopscope_studies.mixers.experiments import mixers
 from hopscope_studies.mixers.experiments.mixers import BARE, CONVOLVED, RATES, WITHOUT
-from hopscope_studies.mixers.experiments.multi_query import TASK, claims, runs, window
+from hopscope_studies.mixers.experiments.multi_query import TASK, claims, runs
 
 #: Number of rates at which each mixer recalls, in the table on which every claim holds.
 WIDTHS = dict.fromkeys((*WITHOUT, *BARE), 0) | dict(zip(CONVOLVED, (2, 3), strict=True))
@@ -46,10 +46,11 @@ def test_every_key_is_asked_once_and_runs_are_those_of_mixers_with_one_layer():
     assert all(one.training.lr == other.training.lr for one, other in pairs)
 
 
-def test_windows_count_rates_seed_by_seed():
+def test_rates_are_counted_seed_by_seed():
     made = table()
     made.loc[(made.mixer == "state_space") & (made.seed == 1) & (made.rate == RATES[0]), "accuracy"] = 0.79
-    assert window(made[made.mixer == "state_space"]).to_dict() == {0: 2, 1: 1}
+    found = {claim.id: claim for claim in claims(made)}
+    assert found["state_space"].spread == (1, 2) and found["state_space"].n == 2
 
 
 @pytest.mark.parametrize(
