@@ -63,9 +63,9 @@ def exact(scale: str) -> Iterator[dict[str, Any]]:
     made, n = more_hops.config({}, 0, scale), SEQUENCES[scale]
     ground = Ground(batch := made.task.at(2).sample(n, generator(0, "exact")), made.model)
     program = written(linear(2, [2, 1], True, "chain"), symbols_of(batch, ground), ground)
-    for hops in range(2, max(more_hops.ASKED[scale]) + 1):
-        row = {"variant": "theory", "D": more_hops.TRAINED[scale], "hops": hops, "n": n, "source": 2}
-        yield row | accuracies(made.task, made.model, lengthened(program, hops - 2), hops, n)
+    for hops in more_hops.ASKED[scale][1:]:
+        about = {"variant": "theory", "D": made.task.n_hops, "hops": hops, "source": 2, "n": n}
+        yield about | accuracies(made.task, made.model, lengthened(program, hops - 2), hops, n)
 
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:

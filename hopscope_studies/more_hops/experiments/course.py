@@ -53,12 +53,12 @@ def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:
     return made if scale == "long" else staged(made, TRAINED[scale], STAGE[scale], scale, log_every=4)
 
 
-def staged(made: Config, hops: int, stage: int, scale: str, heads: int = 2, **training: Any) -> Config:
-    """A run with another number of hops and of steps per stage; the rate falls in the last fourth, unless stated."""
+def staged(made: Config, hops: int, stage: int, scale: str, falls: float = 0.25, heads: int = 2, **more: Any) -> Config:
+    """A run with another number of hops and of steps per stage, whose rate falls in the last part of training."""
     steps, width = hops * stage, 16 if scale == "quick" else 128
-    lasting: dict[str, Any] = {"steps": steps, "decay_steps": steps // 4, "checkpoints": str(stage)}
+    lasting: dict[str, Any] = {"steps": steps, "decay_steps": int(falls * steps), "checkpoints": str(stage)}
     model = made.model.but(n_layers=hops + 1, loops=hops + 1, n_heads=heads, d_model=width)
-    return Config(made.task.but(n_hops=hops), model, made.training.but(**lasting | training))
+    return Config(made.task.but(n_hops=hops), model, made.training.but(**lasting | more))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:

@@ -16,6 +16,7 @@ from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
 from hopscope.core.seeds import generator
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.long_table import namer
@@ -44,8 +45,7 @@ def runs(scale: str) -> Iterator[Config]:
 def config(name: str, seed: int, scale: str) -> Config:
     """A variant's run: that of `more_hops --scale long`, with its own numbers of hops, steps and heads, and rate."""
     made, (heads, rate) = more_hops.config(more_hops.variants("long")[name], seed, "long"), CHOSEN[name]
-    hops, stage = TRAINED[scale], STAGE[scale]
-    return course.staged(made, hops, stage, scale, heads, lr=rate, decay_steps=hops * stage)
+    return course.staged(made, TRAINED[scale], STAGE[scale], scale, falls=1, heads=heads, lr=rate)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -125,10 +125,7 @@ def figure(table: DataFrame) -> Figure:
         rows = table[(table.variant == name) & (table.hops <= table.D + 1)]
         for index, label in enumerate(("one loop more than hops", "control: as many loops as hops")):
             some = rows[rows.loops == rows.hops + 1 - index]
-            for _, one in some.groupby("run"):
-                ax.plot(one.hops, one.accuracy, color=colour(index), lw=0.7, alpha=0.5)
-            mean = some.groupby("hops").accuracy.mean()
-            ax.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=label)
+            run_lines(ax, some, "accuracy", "hops", color=colour(index), label=label, middle="mean")
         ax.axvline(table.D.max() + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(title=name, xlabel="hops asked (dots: trained to the left)", ylim=(-0.02, 1.04))
         course.hop_lines(below, curves[curves.variant == name], "loss")
