@@ -36,7 +36,7 @@ def runs(scale: str) -> Iterator[Config]:
 
 def table(runs: list[Run], scale: str) -> DataFrame:
     """A row per run: the columns of `mixers`, and the accuracy on the fresh sequences of the run's report."""
-    accuracies = {run.config.identity: run.report["accuracy"][0] for run in runs}
+    accuracies = {run.config.identity: report["accuracy"][0] for run in runs if (report := run.report)}
     return mixers.table(runs, scale).assign(accuracy=lambda rows: rows.run.map(accuracies))
 
 

@@ -64,7 +64,7 @@ def exact(scale: str) -> Iterator[dict[str, Any]]:
     ground = Ground(batch := made.task.at(2).sample(n, generator(0, "exact")), made.model)
     program = written(linear(2, [2, 1], True, "chain"), symbols_of(batch, ground), ground)
     for hops in more_hops.ASKED[scale][1:]:
-        about = {"variant": "theory", "D": made.task.n_hops, "hops": hops, "source": 2, "n": n}
+        about = {"variant": "theory", "D": more_hops.TRAINED[scale], "hops": hops, "source": 2, "n": n}
         yield about | accuracies(made.task, made.model, lengthened(program, hops - 2), hops, n)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
-from pandas import DataFrame, Series
+from pandas import DataFrame, Series, concat
 
 from hopscope.configuration.config import Config, Training
 from hopscope.drawing.style import GREY, colour, picture, styled
@@ -83,12 +83,11 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
     assert isinstance(shape, Architecture)
     about = {"variant": namer(variants(scale), config, scale)(run.config), "D": trained, "own": shape.own_layers}
     for hops in ASKED[scale]:
-        loops = sorted({hops + 1, trained + 1, 2 * trained + 2}) if shape.own_layers == 1 else [1]
-        asked = further(run.model, run.task, [hops], loops, n=SEQUENCES[scale])
-        yield from (about | row for row in asked)
+        own, n = [hops + 1] if shape.own_layers == 1 else [1], SEQUENCES[scale]
+        loops = sorted({hops + 1, trained + 1, 2 * trained + 2}) if shape.own_layers == 1 else own
+        yield from (about | row for row in further(run.model, run.task, [hops], loops, n=n))
         if hops <= trained:
-            once = [hops + 1] if shape.own_layers == 1 else [1]
-            yield from (about | row for row in further(run.model, run.task, [hops], once, 8, SEQUENCES[scale]))
+            yield from (about | row for row in further(run.model, run.task, [hops], own, 8, n))
 
 
 def at(table: DataFrame, variant: str, *hops: int, loops: int | None = None, chains: int = 4) -> DataFrame:
@@ -109,8 +108,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("twice_as_many", at(table, "looped", 2 * trained), above=0.4)
     yield claim("unshared_does_not", at(table, "unshared", trained + 1), below=0.4)
     yield claim("lengths_vary", fixed, less(more, fixed), "difference of accuracies", above=0.0)
-    alone = table[table.variant.isin(("looped, no prior", "looped, rotary", "looped, learned"))]
-    alone = alone[(alone.hops == 2) & (alone.loops == 3) & (alone.chains == 4)]
+    alone = concat([at(table, f"looped, {name}", 2) for name in ("no prior", "rotary", "learned")])
     yield claim("a_prior_is_needed", alone, below=0.4)
     yield claim("kv_shift_needs_none", at(table, "looped, kv_shift", 2), at_least=0.8)
     enough, often = (at(table, "looped", 2, loops=loops) for loops in (3, 2 * trained + 2))

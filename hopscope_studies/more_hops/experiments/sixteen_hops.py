@@ -72,8 +72,8 @@ def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
             yield from (about | {"step": step} | row for row in asked)
     for step, hops in ((step, hops) for step in run.steps for hops in posed):
         some, model = n if step == last else n // 4, run.at(step)
-        [asked] = further(model, run.task, [hops], [hops + 1], n=some)
-        yield about | {"step": step} | asked | {"loss": loss_of(model, run.task.at(hops), some)}
+        [row] = further(model, run.task, [hops], [hops + 1], n=some)
+        yield about | {"step": step} | row | {"loss": loss_of(model, run.task.at(hops), some)}
 
 
 @torch.no_grad()
