@@ -39,7 +39,7 @@ CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005)}
 
 def runs(scale: str) -> Iterator[Config]:
     """One looped layer with the prior, and with KV shift and no prior, seed by seed."""
-    yield from (config(name, seed, scale) for seed in range(more_hops.SEEDS[scale]) for name in CHOSEN)
+    yield from (config(name, seed, scale) for seed in range(course.SEEDS[scale]) for name in CHOSEN)
 
 
 def config(name: str, seed: int, scale: str) -> Config:
