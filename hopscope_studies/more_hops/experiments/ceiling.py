@@ -33,6 +33,7 @@ from hopscope_studies.more_hops.programs import circuit_at, lengthened, with_val
 #: Seconds that each scale takes on two cores.
 SECONDS = {"quick": 8, "cpu": 500, "paper": 3600}
 
+COMPARES_RUNS = True  # the rows of theory are no run's
 NAMES = ("looped", "looped, kv_shift", "unshared")
 SEEDS = {"quick": 1, "cpu": 3, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "paper": 1024}
