@@ -31,11 +31,11 @@ from hopscope_studies.more_hops.experiments import more_hops
 from hopscope_studies.more_hops.programs import circuit_at, lengthened, with_values_exchanged
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 500, "paper": 3600}
+SECONDS = {"quick": 8, "cpu": 700, "paper": 3600}
 
 COMPARES_RUNS = True  # the rows of theory are no run's
 NAMES = ("looped", "looped, kv_shift", "unshared")
-SEEDS = {"quick": 1, "cpu": 3, "paper": 8}
+SEEDS = {"quick": 1, "cpu": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "paper": 1024}
 #: The accuracies of a program, by column.
 ASKED_OF = ("program", "shuffled", "exchanged")

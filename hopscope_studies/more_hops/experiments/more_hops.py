@@ -27,7 +27,7 @@ from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 
 #: Seconds that each scale takes on two cores.
-SECONDS = {"quick": 8, "cpu": 220, "long": 3600, "paper": 2600}
+SECONDS = {"quick": 8, "cpu": 550, "long": 3600, "paper": 2600}
 CELL_SECONDS = 1200
 
 PRIOR = "relative(start='L0H0 1:4')"
@@ -38,7 +38,7 @@ VARIANTS = RECIPES["short"]
 TRAINED = {"quick": 2, "cpu": 3, "long": 16, "paper": 3}  # D
 ASKED = {"quick": (1, 2, 3, 4), "cpu": range(1, 7), "long": (1, 2, 4, 8, 12, 16, 17, 24, 32), "paper": range(1, 13)}
 STEPS = {"quick": 4, "cpu": 1000, "long": 4000, "paper": 4000}
-SEEDS = {"quick": 1, "cpu": 2, "long": 5, "paper": 8}
+SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 256, "long": 128, "paper": 1024}
 #: What is claimed, by experiment and id.
 SENTENCES = tomllib.loads((DATA / "sentences.toml").read_text())
