@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
@@ -35,8 +36,8 @@ CELL_SECONDS = 1200
 VARIANTS = more_hops.variants("long")
 TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 8}  # D, and as many stages
 STAGE = {"quick": 4, "cpu": 80, "paper": 200}  # steps
-SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 HOPS = (1, 2, 4, 6, 8, 10, 12, 14, 16)
+SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 64, "long": 32, "paper": 256}
 LEARNT = 0.8  # accuracy, as in `more_hops`
 KEPT = 3 / 4  # of training has a constant learning rate
@@ -50,12 +51,15 @@ def runs(scale: str) -> Iterator[Config]:
 def config(variant: dict[str, dict[str, Any]], seed: int, scale: str) -> Config:
     """A run of `more_hops --scale long`, at other scales with fewer hops and shorter stages."""
     made = more_hops.config(variant, seed, "long")
-    if scale == "long":
-        return made
-    hops, steps = TRAINED[scale], TRAINED[scale] * STAGE[scale]
-    model = made.model.but(n_layers=hops + 1, loops=hops + 1, d_model=16 if scale == "quick" else 128)
-    training = {"steps": steps, "decay_steps": steps // 4, "checkpoints": str(STAGE[scale]), "log_every": 4}
-    return Config(made.task.but(n_hops=hops), model, made.training.but(**training))
+    return made if scale == "long" else staged(made, TRAINED[scale], STAGE[scale], scale, log_every=4)
+
+
+def staged(made: Config, hops: int, stage: int, scale: str, falls: float = 0.25, heads: int = 2, **more: Any) -> Config:
+    """A run with another number of hops and of steps per stage, whose rate falls in the last part of training."""
+    steps, width = hops * stage, 16 if scale == "quick" else 128
+    lasting: dict[str, Any] = {"steps": steps, "decay_steps": int(falls * steps), "checkpoints": str(stage)}
+    model = made.model.but(n_layers=hops + 1, loops=hops + 1, n_heads=heads, d_model=width)
+    return Config(made.task.but(n_hops=hops), model, made.training.but(**lasting | more))
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
@@ -116,6 +120,12 @@ def of_hops(rows: DataFrame, hops: int, column: str = "accuracy") -> Series:
     return rows[rows.hops == hops].set_index("run")[column]
 
 
+def largest_fall(rows: DataFrame) -> Series:
+    """By run, how far the accuracy for any number of hops falls below an earlier checkpoint's."""
+    falls = rows.groupby(["run", "hops"]).accuracy.agg(lambda course: (course.cummax() - course).max())
+    return falls.groupby("run").max()
+
+
 def claims(table: DataFrame) -> Iterator[Claim]:
     """Thresholds are ours and were committed before the measurements (README.md)."""
     table = table.assign(best=table.groupby(["run", "hops"]).accuracy.transform("max"))
@@ -127,8 +137,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("falling_rate", table, risen, "accuracy gained", above=0.2, of="median")
     yield claim("kept", table, (end.best - end.accuracy).groupby(end.run).max(), "accuracy lost", at_most=0.1)
     prior = table[(table.variant == "looped") & (table.step <= KEPT * table.steps) & (table.hops <= 4)]
-    lost = prior.groupby(["run", "hops"]).accuracy.agg(lambda course: (course.cummax() - course).max())
-    yield claim("falls_back", prior, lost.groupby("run").max(), "accuracy lost", at_least=0.1, of="median")
+    yield claim("falls_back", prior, largest_fall(prior), "accuracy lost", at_least=0.1, of="median")
     yield claim("bounded", table, table.loss.groupby(table.run).max(), "training loss logged", below=1.25)
     behind = (of_hops(before, 2) - of_hops(before, 2, "longest")).dropna()
     yield claim("long_chains", table, behind, "difference of accuracies", above=0.1, of="median")
@@ -137,15 +146,20 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Accuracy over training by hops asked, a panel per variant: means over seeds, and each seed as a thin line."""
+    """Accuracy over training by hops asked, a panel per variant."""
     shown = picture(10.5, 3.9)
     table = table[table.step > 0]
-    tints = colormaps["viridis_r"].resampled(table.hops.nunique() + 1)  # the palest is left out
     for ax, name in zip(shown.subplots(1, len(VARIANTS), sharey=True), VARIANTS, strict=True):
-        for index, (hops, rows) in enumerate(table[table.variant == name].groupby("hops"), 1):
-            run_lines(ax, rows, "accuracy", color=to_hex(tints(index)), label=f"{hops}", middle="mean")
+        hop_lines(ax, table[table.variant == name], "accuracy")
         ax.axvline(KEPT * table.steps.max(), color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(title=name, xlabel="step (dots: the learning rate falls from here)", ylim=(-0.02, 1.04))
     shown.axes[0].set_ylabel("accuracy")
     shown.legend(*shown.axes[0].get_legend_handles_labels(), title="hops", fontsize=7, loc="outside right center")
     return shown
+
+
+def hop_lines(ax: Axes, table: DataFrame, column: str) -> None:
+    """A column over training by hops asked: means over seeds, and each seed as a thin line."""
+    tints = colormaps["viridis_r"].resampled(table.hops.nunique() + 1)  # the palest is left out
+    for index, (hops, rows) in enumerate(table.groupby("hops"), 1):
+        run_lines(ax, rows, column, color=to_hex(tints(index)), label=f"{hops}", middle="mean")

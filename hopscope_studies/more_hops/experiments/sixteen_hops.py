@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from pandas import DataFrame, Series
 
 from hopscope.configuration.config import Config
+from hopscope.core.seeds import generator
+from hopscope.drawing.curves import run_lines
 from hopscope.drawing.style import GREY, colour, picture, styled
 from hopscope.experiments.judging import Claim
 from hopscope.experiments.long_table import namer
@@ -28,44 +31,57 @@ CELL_SECONDS = 1200
 
 TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 16}  # D, and as many stages
 STAGE = {"quick": 4, "cpu": 80, "long": 375, "paper": 375}  # steps
-SEEDS = {"quick": 1, "cpu": 5, "long": 5, "paper": 8}
 SEQUENCES = {"quick": 8, "cpu": 128, "long": 256, "paper": 1024}
+SOLVED = 0.1  # mean squared error, as on the board
 #: Number of heads and first learning rate of each variant of `more_hops --scale long`.
 CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005)}
 
 
 def runs(scale: str) -> Iterator[Config]:
     """One looped layer with the prior, and with KV shift and no prior, seed by seed."""
-    yield from (config(name, seed, scale) for seed in range(SEEDS[scale]) for name in CHOSEN)
+    yield from (config(name, seed, scale) for seed in range(course.SEEDS[scale]) for name in CHOSEN)
 
 
 def config(name: str, seed: int, scale: str) -> Config:
     """A variant's run: that of `more_hops --scale long`, with its own numbers of hops, steps and heads, and rate."""
-    made = more_hops.config(more_hops.variants("long")[name], seed, "long")
-    hops, steps = TRAINED[scale], TRAINED[scale] * STAGE[scale]
-    heads, rate = CHOSEN[name]
-    model = made.model.but(n_layers=hops + 1, loops=hops + 1, n_heads=heads, d_model=16 if scale == "quick" else 128)
-    training = {"lr": rate, "steps": steps, "decay_steps": steps, "checkpoints": str(STAGE[scale])}
-    return Config(made.task.but(n_hops=hops), model, made.training.but(**training))
+    made, (heads, rate) = more_hops.config(more_hops.variants("long")[name], seed, "long"), CHOSEN[name]
+    return course.staged(made, TRAINED[scale], STAGE[scale], scale, falls=1, heads=heads, lr=rate)
 
 
 def table(runs: list[Run], scale: str) -> DataFrame:
-    """A row per run, step, number of hops asked and number of loops.
+    """A row per run, step, number of hops asked and number of loops; then the course of each run.
 
     Columns: run, version, seed, prior, variant, D (hops trained), step (0 and the last), hops, loops (as many as hops,
-    and one more), chains, accuracy, low, high (95 % Wilson interval over sequences), n.
+    and one more), chains, accuracy, low, high (95 % Wilson interval over sequences), n. Rows of the course have the
+    mean squared error, too (loss).
     """
     return rows_of(runs, lambda run: measured(run, scale))
 
 
 def measured(run: Run, scale: str) -> Iterator[dict[str, Any]]:
-    """One run before and after training: each number of hops, and some more, with enough loops and with one too few."""
-    trained, named = TRAINED[scale], namer({name: name for name in CHOSEN}, config, scale)
-    for step in (0, run.config.training.steps):
-        about = {"variant": named(run.config), "D": trained, "step": step}
-        for hops in (*(hops for hops in course.HOPS if hops <= trained), trained + 1, 2 * trained):
-            asked = further(run.at(step), run.task, [hops], [hops, hops + 1], n=SEQUENCES[scale])
-            yield from (about | row for row in asked)
+    """One run before and after training: each number of hops, and some more, with enough loops and with one too few.
+
+    Then its course: every kept checkpoint is asked a fourth of the sequences, and the last one is asked all.
+    """
+    trained, named, n = TRAINED[scale], namer({name: name for name in CHOSEN}, config, scale), SEQUENCES[scale]
+    about, last = {"variant": named(run.config), "D": trained}, run.config.training.steps
+    posed = [hops for hops in course.HOPS if hops <= trained]
+    for step in (0, last):
+        for hops in (*posed, trained + 1, 2 * trained):
+            asked = further(run.at(step), run.task, [hops], [hops, hops + 1], n=n)
+            yield from (about | {"step": step} | row for row in asked)
+    for step, hops in ((step, hops) for step in run.steps for hops in posed):
+        some, model = n if step == last else n // 4, run.at(step)
+        [row] = further(model, run.task, [hops], [hops + 1], n=some)
+        yield about | {"step": step} | row | {"loss": loss_of(model, run.task.at(hops), some)}
+
+
+@torch.no_grad()
+def loss_of(model: Any, task: Any, n: int) -> float:
+    """The mean squared error of the answers that `further` judges, after one loop more than the task's hops."""
+    batch = task.sample(n, generator(0, "further", task.n_hops, model.device))
+    longer = model.looped(task.n_hops + 1, n_positions=task.n_positions)
+    return float(task.loss(longer(batch.inputs, at=task.query_positions), batch.targets))
 
 
 def most(rows: DataFrame) -> Series:
@@ -74,9 +90,10 @@ def most(rows: DataFrame) -> Series:
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
-    """Thresholds are ours and were committed before the runs (README.md)."""
+    """Thresholds are ours. They were committed before the runs, and those on curves before the curves (README.md)."""
     trained = int(table.D.max())
     claim = more_hops.teller(table, "sixteen_hops", D=trained, more=trained + 1, twice=2 * trained)
+    curves, table = table[table.loss.notna()], table[table.loss.isna()]
     asked, few = table[table.loops == table.hops + 1], table[table.loops == table.hops]
     ended = asked[asked.step > 0]
     for id, name in {"prior": "looped", "kv_shift": "looped, kv_shift"}.items():
@@ -88,22 +105,34 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     yield claim("twice_as_many", ended[ended.hops == 2 * trained], above=0.4)
     yield claim("one_loop_less", few[(few.step > 0) & (few.hops <= trained)], below=0.35)
     yield claim("untrained", asked[asked.step == 0], below=0.35)
+    last, far = curves[curves.step == curves.step.max()], curves[curves.hops == trained]
+    solved = most(last.assign(accuracy=(last.loss < SOLVED).astype(float)))
+    yield claim("solved", last, solved, "hops solved", above=trained / 2, of="median")
+    prior = curves[(curves.variant == "looped") & (curves.hops <= 4)]
+    yield claim("kept", prior, course.largest_fall(prior), "accuracy lost", below=0.1, of="median")
+    fallen = far.groupby("run").loss.agg(lambda losses: losses.iloc[-2] - losses.iloc[-1])
+    far, fallen = far[far.run.map(solved) < trained], fallen[solved < trained]
+    yield claim("unfinished", far, fallen, "fall of the loss", above=0.05)
 
 
 @styled
 def figure(table: DataFrame) -> Figure:
-    """Accuracy by hops asked, a panel per variant: each seed, the mean, and the control of one loop too few."""
-    shown, table = picture(10.5, 3.9), table[table.step > 0]
-    for ax, name in zip(shown.subplots(1, len(CHOSEN), sharey=True), CHOSEN, strict=True):
+    """A column per variant. Above: accuracy by hops asked, and the control of one loop too few. Below: loss by step."""
+    shown = picture(10.5, 7.4)
+    curves, table = table[table.loss.notna()], table[table.loss.isna() & (table.step > 0)]
+    upper, lower = shown.subplots(2, len(CHOSEN), sharey="row")
+    for ax, below, name in zip(upper, lower, CHOSEN, strict=True):
         rows = table[(table.variant == name) & (table.hops <= table.D + 1)]
         for index, label in enumerate(("one loop more than hops", "control: as many loops as hops")):
             some = rows[rows.loops == rows.hops + 1 - index]
-            for _, one in some.groupby("run"):
-                ax.plot(one.hops, one.accuracy, color=colour(index), lw=0.7, alpha=0.5)
-            mean = some.groupby("hops").accuracy.mean()
-            ax.plot(mean.index, mean, color=colour(index), marker="o", ms=3, label=label)
+            run_lines(ax, some, "accuracy", "hops", color=colour(index), label=label, middle="mean")
         ax.axvline(table.D.max() + 0.5, color=GREY, lw=0.8, ls=":", zorder=0)
         ax.set(title=name, xlabel="hops asked (dots: trained to the left)", ylim=(-0.02, 1.04))
-    shown.axes[0].set_ylabel("accuracy")
-    shown.legend(*shown.axes[0].get_legend_handles_labels(), fontsize=8, ncols=2, loc="outside lower center")
+        course.hop_lines(below, curves[curves.variant == name], "loss")
+        below.axhline(SOLVED, color=GREY, lw=0.8, ls=":", zorder=0)
+        below.set(xlabel="step (dots: solved below)", ylim=(-0.02, 1.4))
+    upper[0].set_ylabel("accuracy")
+    upper[0].legend(fontsize=8)
+    lower[0].set_ylabel("loss by hops asked")
+    shown.legend(*lower[0].get_legend_handles_labels(), title="hops", fontsize=7, loc="outside right lower")
     return shown

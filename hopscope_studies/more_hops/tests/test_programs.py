@@ -14,7 +14,7 @@ from hopscope.problem.paths import Path
 from hopscope.tasks.symbolic_retrieval import SymbolicRetrieval
 from hopscope.theory.algorithms.doubling import doubling
 from hopscope.theory.algorithms.linear import linear
-from hopscope_studies.more_hops.experiments.ceiling import claims, most_hops
+from hopscope_studies.more_hops.experiments.ceiling import behaviours, claims, exact, most_hops
 from hopscope_studies.more_hops.programs import lengthened, with_values_exchanged
 
 FOUND = {"looped": 2, "looped, kv_shift": 1, "unshared": 0}
@@ -94,6 +94,22 @@ def table(**changes: object) -> DataFrame:
 
 def test_the_most_hops_with_a_circuit_are_counted_by_run():
     assert most_hops(table()).to_dict() == {f"{v}/{s}": n for v, n in FOUND.items() for s in (0, 1)}
+
+
+def test_programs_with_equal_accuracies_are_one_behaviour():
+    found = table()
+    made = found[found.program.notna()]
+    assert behaviours(made) == 1 and behaviours(made[made.seed == 9]) == 0
+    one = made.assign(shuffled=made.shuffled.where((made.seed == 0) | (made.hops < 6), 0.5))
+    assert behaviours(one) == 2
+    counted = {claim.id: claim.n for claim in claims(found)}
+    assert counted["ceiling"] == counted["exchanged"] == counted["shuffled"] == 1 and counted["model_is_below"] == 2
+
+
+def test_the_program_of_theory_is_exact_and_follows_the_facts():
+    """Its answers change with the facts' values, so after one exchange they agree with the old ones by chance alone."""
+    for row in exact("cpu"):
+        assert row["program"] == row["shuffled"] == 1 and row["exchanged"] < 0.4
 
 
 #: By claim, a change with which it fails.
