@@ -17,7 +17,7 @@ from hopscope.tasks.retrieval import Retrieval
 ATTENTION = {"plain": "softmax", "kv": "kv_shift", "kv drawn": "kv_shift(start='drawn')"}
 #: The prior of plain models on chains; without it they wait for a head on the token before.
 PRIOR = "relative(start='L0 1:4')"
-LETTERS = {
+LETTERS: dict[str, dict[str, Any]] = {
     "quick": {"length": 12, "n_hops": 2},
     "cpu": {"length": 24, "n_hops": 4},
     "paper": {"length": 100, "n_hops": 16},
