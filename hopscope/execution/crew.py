@@ -7,6 +7,7 @@ folders (`hopscope.execution.sweep`), so every crew makes the same tables.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -107,7 +108,7 @@ def run_worker(command: Sequence[str], seconds: float | None = None) -> int:
     except subprocess.TimeoutExpired:
         worker.terminate()
         code = ended(worker, PATIENCE)
-        return TIME_UP if code in TOLD_TO_STOP else code
+        return TIME_UP if was_killed(code) and code != -signal.SIGKILL else code
     except BaseException:  # cancelling a task or job raises an exception here
         worker.terminate()
         ended(worker, PATIENCE)

@@ -36,7 +36,8 @@ class Claim:
         sentence: what it says, in our words.
         number: our number; NaN if there is none.
         spread: lowest and highest value over the seeds.
-        interval: 95 % interval of the values' mean over seeds; None unless there is one value for each seed.
+        interval: 95 % interval of the values' mean over seeds; None unless there is one value for each of three or
+            more seeds.
         n: how many runs (or samples) the number is computed from.
         seeds: their seeds.
         threshold: what the number is compared with, in words.
@@ -251,6 +252,8 @@ class Evidence:
         bounds = [*([bound(what, values, **limit)] if limit else []), *also]
         if not bounds and provided is None:
             raise TypeError(f"{id} is held to nothing: give a limit, or bounds")
+        if n is not None and n != len(known(numbers(values))):
+            interval = None  # these values are not what is counted
         there, statistic = known(numbers(values)), deciding(limit) or "mean" if number is None else number
         value = value_of(there, statistic)
         return Claim(

@@ -60,8 +60,9 @@ def claims_page(claims: Iterable[Claim], pages: str) -> str:
         f"# All claims\n\n{counted(claims)} {HOW_COUNTED}\n",
         "Each is judged from the committed table of its experiment alone. The spread is from the lowest to the highest "
         "value, mostly one per seed. If every value must meet a limit, the number is at the end of the spread that "
-        "decides. If there is one value for each of several seeds, their mean has a 95 % interval: Student's t, or "
-        "Wilson's for shares. n counts the runs or samples behind the number.\n",
+        "decides. If there is one value for each of three or more seeds, their mean has a 95 % interval (Student's t, "
+        "whose ends can lie beyond what is possible; Wilson's for truth values). n counts the runs or samples behind "
+        "the number.\n",
     ]
     for study, some in by_study(claims):
         parts.append(f"## [{title_of(study)}]({pages.format(study.name)})\n\n{found_by(study)}\n\n{counted(some)}\n")

@@ -63,13 +63,16 @@ def interval_over_seeds(values: Values, rows: pandas.DataFrame) -> tuple[float, 
         rows: the runs behind them, with columns run and seed.
 
     Returns:
-        None for values that are not one for each of at least two seeds, and for infinite ones.
+        None for values that are not one for each of at least three seeds, and for infinite or equal ones. Student's t
+        does not know the range of the values, so an end can lie beyond it.
     """
     there = values.dropna() if isinstance(values, pandas.Series) else pandas.Series(dtype=float)
     each = numbers(there)
-    if not 1 < len(each) == seeds_of(there.index, rows).nunique() or not all(map(math.isfinite, each)):
+    if not 2 < len(each) == seeds_of(there.index, rows).nunique() or not all(map(math.isfinite, each)):
         return None
-    return (wilson_of_mean if there.dtype == bool else interval_of_mean)(each)
+    if there.dtype == bool:
+        return wilson_of_mean(each)
+    return interval_of_mean(each) if min(each) < max(each) else None
 
 
 def seeds_of(index: pandas.Index, rows: pandas.DataFrame) -> pandas.Index:

@@ -166,7 +166,7 @@ class FactSheet:
         n, n_facts = draw["facts"].shape
         arity = (self.fact_symbols != PADDING).sum(1).to(draw["facts"].device)[draw["facts"].long()]
         ranks = torch.arange(n_facts, device=arity.device).repeat(n)
-        ranks = ranks.repeat_interleave(arity.flatten()).view(n, -1)
+        ranks = ranks.repeat_interleave(arity.flatten()).view(n, int((self.fact_symbols != PADDING).sum()))
         queries = torch.arange(n_facts, n_facts + self.n_chains, device=arity.device).expand(n, -1)
         return torch.cat([ranks, queries], 1)
 

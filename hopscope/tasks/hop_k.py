@@ -46,7 +46,8 @@ class HopK(OneAnswerTask):
         super().__post_init__()
         if self.drawn is not None and self.drawn > self.n_hops:
             raise BadInput(f"drawn must be at most hops, {self.n_hops}; got {self.drawn}")
-        _ = self.taught_by  # raises for an unknown name
+        if self.taught_by.asks_every_hop:
+            raise BadInput(f"each sequence asks one number of hops; curriculum {self.curriculum} asks every one")
 
     @property
     def taught_by(self) -> Curriculum:
@@ -54,11 +55,11 @@ class HopK(OneAnswerTask):
 
     @property
     def hardest(self) -> int:
-        return self.n_hops
+        return self.drawn or self.n_hops
 
     def at(self, difficulty: int) -> HopK:
         """Sequences that draw 0 … `difficulty` hops, for the same model."""
-        return self if difficulty == (self.drawn or self.n_hops) else self.but(drawn=difficulty)
+        return self if difficulty == self.hardest else self.but(drawn=difficulty)
 
     @property
     def d_vocab(self) -> int:  # type: ignore[override]
@@ -98,7 +99,7 @@ class HopK(OneAnswerTask):
         letters = torch.cat([first, turns], 1).cumsum(1) % self.n_letters  # no letter follows itself
         return {
             "letters": letters,
-            "hops": torch.randint((self.drawn or self.n_hops) + 1, (n, 1), generator=generator, device=device),
+            "hops": torch.randint(self.hardest + 1, (n, 1), generator=generator, device=device),
         }
 
     def inputs(self, draw: Draw) -> Int[Tensor, "batch position"]:

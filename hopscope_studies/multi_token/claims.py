@@ -83,6 +83,8 @@ def sooner(table: DataFrame, id: str) -> Claim:
     """The claim that one output of a pair is learnt sooner, by the median ratio and a sign test over seeds."""
     one, other, section = PAIRS[id]
     found = ratios(times(table, one), times(table, other))
+    if (found == 0).any():
+        found = Series(found.tolist(), dtype=float)  # one was learnt and the other never, so a mean ratio says nothing
     fewer = significant("fewer than half of the ratios above 1,", *signs(found))
     evidence = Evidence(of(table, "learnt", *one.split()), section, among=table)
     return told(evidence, id, found, "ratio of times", n=len(found), below=1, of="median", also=[fewer])

@@ -39,7 +39,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     language = table[table.part == "language"]
     parts = (about_knowledge, about_topic_heads, about_exchange, about_function, about_regression, about_the_last_layer)
     for claim in chain(*(about(language) for about in parts), about_toys(language)):
-        yield replace(claim, n=1, seeds=claim.seeds[:1])  # all seeds ask the same prompts of the same weights
+        yield replace(
+            claim, n=1, seeds=claim.seeds[:1], interval=None
+        )  # all seeds ask the same prompts of the same weights
     yield from about_controls(table)
 
 

@@ -100,11 +100,11 @@ def test_shapes_are_as_declared(task):
 
 
 def test_no_sequences_have_the_shapes_of_some(task):
-    some, none = task.sample(3), task.sample(0)
-    assert (none.inputs.shape, none.targets.shape) == (
-        (0, *some.inputs.shape[1:]),
-        (0, *some.targets.shape[1:]),
-    )
+    choices = {field.name: field.metadata.get("choices") for field in dataclasses.fields(task)}
+    for posed in [task, *(task.but(position_code=code) for code in choices.get("position_code") or ())]:
+        some, none = posed.sample(3), posed.sample(0)
+        assert none.inputs.shape == (0, *some.inputs.shape[1:])
+        assert none.targets.shape == (0, *some.targets.shape[1:])
 
 
 def test_targets_equal_the_oracle(task):

@@ -162,31 +162,38 @@ def test_values_of_several_seeds_have_the_interval_of_their_mean(values):
 
 
 def test_the_interval_of_rows_and_of_truth_values():
-    """Wilson's for two of two: z²/(2 + z²) = 3.841 of 5.841 lies below it."""
-    rows = DataFrame({"run": ["a", "b", "c"], "seed": [0, 1, 0], "loss": [0.5, 0.75, 0.25]})
+    """Wilson's for three of three: z²/(3 + z²) = 3.841 of 6.841 lies below it."""
+    rows = DataFrame({"run": ["a", "b", "c"], "seed": [0, 1, 2], "loss": [0.5, 0.75, 0.25]})
     labelled = rows.set_index(Index([5, 7, 9]))
-    assert one(labelled.loss[[5, 7]], above=0, rows=labelled).interval == interval_of_mean([0.5, 0.75])
-    shares = one(labelled.loss[[5, 7]] > 0, above=0, of="share of", rows=labelled)
-    assert shares.interval == pytest.approx((1 - 3.8415 / 5.8415, 1), abs=1e-4)
+    assert one(labelled.loss, above=0, rows=labelled).interval == interval_of_mean([0.5, 0.75, 0.25])
+    shares = one(labelled.loss > 0, above=0, of="share of", rows=labelled)
+    assert shares.interval == pytest.approx((1 - 3.8415 / 6.8415, 1), abs=1e-4)
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        [1.0, 2.0],
-        Series([1.0, 2.0]),
-        by("seed", [3], [1.0]),
-        by("seed", [3, 3], [1.0, 2.0]),
-        by("seed", [3, 0], [1.0, INF]),
-        by("run", ["a", "c"], [1.0, 2.0]),
-        by("run", ["a", "z"], [1.0, 2.0]),
-        by("k", [3, 1], [1.0, 2.0]),
+        [1.0, 2.0, 3.0],
+        Series([1.0, 2.0, 3.0]),
+        by("seed", [3, 0], [1.0, 2.0]),
+        by("seed", [3, 0, 1], [1.0, 1.0, 1.0]),
+        by("seed", [3, 0, 3], [1.0, 2.0, 3.0]),
+        by("seed", [3, 0, 1], [1.0, 2.0, INF]),
+        by("run", ["a", "b", "c"], [1.0, 2.0, 3.0]),
+        by("run", ["a", "b", "z"], [1.0, 2.0, 3.0]),
+        by("k", [3, 1, 2], [1.0, 2.0, 3.0]),
     ],
-    ids=["list", "counted", "single", "twice", "infinite", "same-seed", "unknown-run", "others"],
+    ids=["list", "counted", "two", "equal", "twice", "infinite", "same-seed", "unknown-run", "others"],
 )
 def test_values_that_are_not_one_per_seed_have_no_interval(values):
     """`k` has labels of rows by chance; a list does not say whose its values are."""
     assert one(values, above=0).interval is None
+
+
+def test_values_that_are_not_what_is_counted_have_no_interval():
+    """Five values that show two behaviours, for example, are no five observations."""
+    values = by("seed", [0, 1, 4], [1, 2, 3])
+    assert one(values, above=0, n=3).interval is not None and one(values, above=0, n=2).interval is None
 
 
 def test_who_stands_behind_it():

@@ -13,7 +13,7 @@ from torch import Tensor
 from hopscope.circuits.changes import Silenced
 from hopscope.circuits.units import Ground
 from hopscope.core.settings import BadInput, check_choice
-from hopscope.interventions.parts import Part
+from hopscope.interventions.parts import ALL, Part
 from hopscope.live.checks import Naming, roles_of
 from hopscope.live.given import slice_of
 from hopscope.live.workbench.attention import suggested
@@ -83,7 +83,7 @@ def change_of(subject: Subject, one: str | Path, null: Callable[[Tensor], Tensor
     check = partial(subject.model.architecture.check_head, of=f"ablation {text!r}")
     if text[:1] == "m" and text[1:].isdigit():
         subject.needs("hook_mlp_out")
-        check(layer := int(text[1:]), 0)
+        check(layer := int(text[1:]), ALL)
         return f"blocks.{layer}.hook_mlp_out", null
     if part := Part.parse(text):
         check(part.layer, part.head)

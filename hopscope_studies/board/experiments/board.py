@@ -88,11 +88,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
         also=[bound("hops learnt less those stated, by row", (table.hops - table.stated).abs().max(), equals=0)],
     )
     bounded = table[table.least.notna()]
+    without = len(table) - len(bounded)
+    unknown = f" (no bound is known for {without} of the models)" if without else ""
     yield Evidence(bounded, "4 (theorem 1)", among=table).claim(
         "no_row_is_below_the_exact_depth",
         "No model on the board, with a prior or without one, has fewer layers than theory requires for its learnt "
-        "hops, given its attention, mask, order of facts and number of heads (no bound is known for "
-        f"{len(table) - len(bounded)} of the models).",
+        f"hops, given its attention, mask, order of facts and, for softmax, number of heads{unknown}.",
         bounded.layers - bounded.least,
         "number of layers above the exact minimum depth",
         at_least=0,

@@ -18,11 +18,21 @@ WORDS = ("curriculum", "prior")
 @click.command("board")
 @click.argument("runs", metavar="[RUN]…", nargs=-1, type=PATH)
 @click.option(
-    "--by", type=click.Choice(COSTS), default="layers", show_default=True, help="Among equal hops, the least."
+    "--by",
+    type=click.Choice(COSTS),
+    default="layers",
+    show_default=True,
+    help="Among equal hops, the least; hops: the lowest loss.",
 )
 @click.option("--d-symbol", type=click.IntRange(2), metavar="K", help="Only rows whose symbols have K dimensions.")
-@click.option("--no-curriculum", is_flag=True, help="Only rows that answer the last hop alone in training.")
-@click.option("--no-prior", is_flag=True, help="Only rows that begin without a prior for the previous token.")
+@click.option(
+    "--no-curriculum",
+    is_flag=True,
+    help="Only rows whose training asks the last hop alone, read off after the last layer.",
+)
+@click.option(
+    "--no-prior", is_flag=True, help="Only rows without a prior, a clamp or another path that is there before training."
+)
 @click.option("--rerun", type=click.IntRange(1), metavar="N", help="Measure every loss anew on N fresh sequences.")
 @click.option("--how", is_flag=True, help="Print the command that trains each row, in place of the table.")
 @click.option("--add", metavar="NAME", help="Put the one RUN on the board, as a folder of rows that you can commit.")
