@@ -151,11 +151,9 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     repeated = looped[reached(looped.k, looped.layers)].groupby("run").error.max()
     yield told("looped_layer_learns_hops", repeated, reach, looped, "ours", below=SMALL)
     taught = staged[staged.length == table.length.min()]
-    change, what = (
-        ratios(beyond(taught), beyond(stacked[stacked.layers == LOOPED])),
-        "mean error beyond reach, with stages",
-    )
-    yield told("stages_help", change, f"ratio of the {what} to that without", taught, "ours", below=1)
+    change = ratios(beyond(taught), beyond(stacked[stacked.layers == LOOPED]))
+    what = "ratio of the mean error beyond reach to that without stages"
+    yield told("stages_help", change, what, taught, "ours", below=1)
     far = longer[reached(longer.k, longer.layers)].groupby("run").error.max()
     what = "highest error within reach at twice the length"
     yield told("longer_sequences", far, what, longer, "ours", of="median", below=LONGER)
