@@ -274,13 +274,20 @@ def telling(sentences: Mapping[str, str]) -> Callable[..., Claim]:
     """`Evidence.claim` for a study whose sentences are in a table.
 
     Args:
-        sentences: what is claimed, by id.
+        sentences: what is claimed, by id; what is in braces is filled in for each claim.
 
     Returns:
-        A function of the evidence, the id, and the further arguments of `Evidence.claim`. It raises KeyError for an id
-        without a sentence.
+        A function of the evidence, the id, and the further arguments of `Evidence.claim`. Its own arguments are `said`,
+        what fills the braces of the sentence, and `sentence`, its id if several claims share it. It raises KeyError for
+        an id without a sentence, and for braces that nothing fills.
     """
-    return lambda evidence, id, *measured, **how: evidence.claim(id, sentences[id], *measured, **how)
+
+    def told(
+        evidence: Evidence, id: str, *measured: Any, said: Mapping[str, Any] = {}, sentence: str = "", **how: Any
+    ) -> Claim:
+        return evidence.claim(id, sentences[sentence or id].format(**said), *measured, **how)
+
+    return told
 
 
 def judge(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy
 from pandas import DataFrame, Series
 
 from hopscope.experiments.curves import crossing
-from hopscope.experiments.judging import Claim, Evidence, bound
+from hopscope.experiments.judging import Claim, Evidence, bound, telling
 
 FAILS, SUCCEEDS = 0.5, 0.2  # errors out of distribution (ours)
 TOGETHER = 0.1  # share of training within which two things count as simultaneous (ours)
@@ -27,12 +26,7 @@ MEASURES = {
 }
 #: What is claimed, by experiment and id; some sentences say which rank or which pool.
 SENTENCES = tomllib.loads((Path(__file__).parent / "data" / "sentences.toml").read_text(encoding="utf-8"))
-
-
-def told(evidence: Evidence, id: str, *measured: Any, about: Mapping[str, Any] | None = None, **how: Any) -> Claim:
-    """`Evidence.claim` with its sentence, which is `about` something."""
-    sentence = SENTENCES["composition"][id].format(together=TOGETHER, **about or {})
-    return evidence.claim(id, sentence, *measured, **how)
+told = telling(SENTENCES["composition"])
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -83,7 +77,7 @@ def movement_claims(curves: DataFrame) -> Iterator[Claim]:
         difference = gaps(curves, name)
         evidence = Evidence(curves[curves.run.isin(difference.index)], "section 3", among=curves)
         apart = "distance in shares of training"
-        yield told(evidence, id, difference.abs(), apart, at_most=TOGETHER, of="median")
+        yield told(evidence, id, difference.abs(), apart, said={"together": TOGETHER}, at_most=TOGETHER, of="median")
 
 
 def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
@@ -98,7 +92,7 @@ def bridge_claims(ends: DataFrame, projected: DataFrame) -> Iterator[Claim]:
     rows = rows[rows["rank"] == rank]
     for id, name, sign in (("bridge_is_needed", "without", 1), ("bridge_is_enough", "only", -1)):
         part = rows[rows.projection == name]
-        claim = partial(told, Evidence(part, section, among=projected), about={"rank": rank})
+        claim = partial(told, Evidence(part, section, among=projected), said={"rank": rank})
         yield claim(id, sign * (part.shared_error - part.random_error), "difference of the errors", above=0.2)
 
 
@@ -107,9 +101,9 @@ def pool_claims(ends: DataFrame) -> Iterator[Claim]:
     pools = ends[ends.pool > 0]
     small, large = (pools[pools.pool == size] for size in (pools.pool.min(), pools.pool.max()))
     known = [bound("final error in distribution", small.id_error, below=SUCCEEDS)]
-    claim = partial(told, Evidence(small, RUN), about={"pool": pools.pool.min()})
+    claim = partial(told, Evidence(small, RUN), said={"pool": pools.pool.min()})
     yield claim("small_pools_are_memorised", small.ood_error, FINAL, above=FAILS, also=known)
-    claim = partial(told, Evidence(large, RUN), about={"pool": pools.pool.max()})
+    claim = partial(told, Evidence(large, RUN), said={"pool": pools.pool.max()})
     yield claim("large_pools_are_not", large.ood_error, FINAL, below=SUCCEEDS)
     found, what = critical_pools(pools), "critical pool"
     claim = partial(told, Evidence(pools, RUN), n=len(found), number="geometric mean")

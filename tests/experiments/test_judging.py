@@ -24,6 +24,7 @@ from hopscope.experiments.judging import (
     factor,
     judge,
     significant,
+    telling,
     without_prior,
 )
 from hopscope.experiments.results import judged, results_in, rooms, table_in
@@ -82,6 +83,18 @@ def test_a_call_of_before_makes_the_same_claim():
 
 
 # The values, their number and their spread -----------------------------------------------------------------------
+
+
+def test_a_told_claim_fills_its_sentence():
+    told = telling({"most": "Most of {what} are learnt.", "all": "All are learnt."})
+    evidence = Evidence(ROWS, "section 2")
+    plain = evidence.claim("all", "All are learnt.", [1.0], "share", above=0.5)
+    assert told(evidence, "all", [1.0], "share", above=0.5) == plain
+    hops = told(evidence, "most_hops", [1.0], "share", said={"what": "8 hops"}, sentence="most", above=0.5)
+    assert (hops.id, hops.sentence) == ("most_hops", "Most of 8 hops are learnt.")
+    for id in ("most", "some"):  # braces that nothing fills, and no sentence at all
+        with pytest.raises(KeyError):
+            told(evidence, id, [1.0], "share", above=0.5)
 
 
 def test_a_claim_says_what_it_is_made_of():
