@@ -58,6 +58,7 @@ class Asked(Work):
     max_tries: int = setting(5, "of resampling")
     max_tokens: int = setting(8, "of a generated answer: longer ones are no acceptable answer alone")
     dtype: str = setting("bfloat16", "of a model in this process, which is that of its weights")
+    seed: int = setting(0, "of the questions", low=0, since="0.2.0")
 
     @property
     def questions(self) -> Formulation:
@@ -78,7 +79,7 @@ class Asked(Work):
                 raise Stopped
 
         layout = catalogue.find("language.layouts", self.layout)()
-        backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count)
+        backend, settings = opened(self.model, self.dtype), Evaluation(count=self.count, seed=self.seed)
         result = evaluate(backend, self.questions, layout, self.scoring, settings, folder, watch=watch)
         write_json(folder / "row.json", {name: none_for_nan(value) for name, value in result.row.items()})
 

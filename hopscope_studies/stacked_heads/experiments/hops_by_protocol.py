@@ -6,11 +6,15 @@ and plainly. The answer is always the likeliest of the acceptable ones, so these
 text, and each answers every question. Answers after a chain of thought are sampled and judged separately.
 
 Our expectation, written before any of these runs: neither filler tokens nor repetition improve SmolLM2, which does not
-do two hops at all; no protocol brings it above guessing at three hops or more; chains of thought do not either.
+do two hops at all; no protocol brings it above guessing at three hops or more; chains of thought do not either. With
+the questions of seed 0 the one on three hops failed narrowly, and the one on repetition was undecided. Four more seeds
+were then declared at scale `long`. Expected, before they were asked: with all five, neither is a real gain (repetition
+undecided, and no protocol above guessing at three hops).
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Unpack
@@ -32,11 +36,12 @@ from hopscope_studies.stacked_heads.experiments.fig2 import FORMULATIONS, Asked,
 from hopscope_studies.stacked_heads.telling import telling
 
 #: Seconds that each scale takes on two cores, at the 310 tokens a second of fig2's runs.
-SECONDS = {"quick": 3, "cpu": 640, "long": 2400, "paper": 40000}
+SECONDS = {"quick": 3, "cpu": 640, "long": 6400, "paper": 40000}
 CELL_SECONDS = 200
 
 DEPTHS = {"quick": (1, 3), "cpu": (1, 2, 3, 5, 8)}  # at other scales all from 1 to 8
 COUNT = {"quick": 4, "cpu": 16, "long": 16, "paper": 120}  # questions
+SEEDS = {"long": 5}  # of questions without a chain of thought; at other scales one
 
 FILLED, REPEATED = "filler_tokens(by=log_likelihood, n_numbers=100)", "repeated_problem(by=log_likelihood, n_times=2)"
 DIRECT = ("log_likelihood", FILLED, REPEATED)
@@ -47,16 +52,17 @@ told = telling("hops_by_protocol")
 
 def runs(scale: str) -> Iterator[Asked]:
     """What SmolLM2 is asked."""
-    yield from asked(("known:oracle", "known:last_line") if scale == "quick" else ("smollm2",), scale, COUNT[scale])
+    models = ("known:oracle", "known:last_line") if scale == "quick" else ("smollm2",)
+    yield from asked(models, scale, COUNT[scale], SEEDS.get(scale, 1))
 
 
-def asked(models: Iterable[str], scale: str, count: int) -> Iterator[Asked]:
+def asked(models: Iterable[str], scale: str, count: int, seeds: int = 1) -> Iterator[Asked]:
     """Every formulation with every number of hops that it has wordings for, by every protocol."""
     for model in models:
         for formulation in FORMULATIONS:
             for hops in worded(formulation, DEPTHS.get(scale, tuple(range(1, 9)))):
-                for protocol in DIRECT:
-                    yield Asked(model, formulation, hops, protocol=protocol, count=count)
+                for seed, protocol in itertools.product(range(seeds), DIRECT):
+                    yield Asked(model, formulation, hops, protocol=protocol, count=count, seed=seed)
                 if scale != "cpu" and hops <= THOUGHT_OVER.get(formulation, hops) and model not in BASE:
                     yield Asked(model, formulation, hops, "chat", "chain_of_thought", count, max_tokens=256)
 
@@ -104,12 +110,21 @@ def figure(table: DataFrame) -> Figure:
 def by_hops(ax: Axes, every: DataFrame, rows: DataFrame, title: str) -> None:
     """Draw accuracy by hops with 95 % intervals (Wilson); a line has one colour in all panels, dashes are guesses."""
     for index, line in enumerate(dict.fromkeys(every.line)):
-        part = rows[rows.line == line].sort_values("hops")
+        part = pooled(rows[rows.line == line])
         draw(ax, [hops + 0.08 * index for hops in part.hops], part, colour(index), line, lines=True)
     for chance in rows.chance.unique():
         ax.axhline(chance, color=GREY, lw=1.0, ls="--", zorder=0)
-    asked = " to ".join(f"{n:.0f}" for n in dict.fromkeys((rows.n.min(), rows.n.max()))) if len(rows) else "none"
+    counts = rows.groupby(["line", "hops"]).n.sum()
+    asked = " to ".join(f"{n:.0f}" for n in dict.fromkeys((counts.min(), counts.max()))) if len(rows) else "none"
     ax.set(title=f"{title} (n = {asked})", xlabel="D, hops", ylabel="accuracy")
+
+
+def pooled(rows: DataFrame) -> DataFrame:
+    """Accuracy with its interval by number of hops, over all seeds together."""
+    counts = rows.groupby("hops", as_index=False)[["correct", "n"]].sum()
+    ends = [wilson(int(correct), int(n)) for correct, n in zip(counts.correct, counts.n, strict=True)]
+    low, high = zip(*ends, strict=True) if ends else ((), ())
+    return counts.assign(accuracy=counts.correct / counts.n, low=low, high=high)
 
 
 def claims(table: DataFrame) -> Iterator[Claim]:
@@ -127,7 +142,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 def lifts(model: str, rows: DataFrame, name: str, asked_how: str) -> Claim:
     """Judge whether a protocol improves accuracy at two or more hops, by a sign test on questions that change."""
     plain, other = (rows[rows.protocol.str.startswith(start)] for start in ("log_likelihood", name))
-    both = plain[plain.hops >= 2].merge(other, on=["formulation", "hops"], suffixes=("", "_other"))
+    both = plain[plain.hops >= 2].merge(other, on=["formulation", "hops", "seed"], suffixes=("", "_other"))
     pairs = [(set(json_of(a)), set(json_of(b))) for a, b in zip(both.right, both.right_other, strict=True)]
     won, lost = sum(len(b - a) for a, b in pairs), sum(len(a - b) for a, b in pairs)
     by_depth = both.groupby("hops")[["correct", "correct_other", "n"]].sum()

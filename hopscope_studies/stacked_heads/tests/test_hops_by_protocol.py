@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pytest
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from hopscope.experiments.work import Finished
 from hopscope_studies.stacked_heads.experiments import hops_by_protocol
@@ -15,7 +16,7 @@ from hopscope_studies.stacked_heads.experiments.hops_by_protocol import FILLED, 
 TITLES = {"plain": "log_likelihood", "filled": FILLED, "repeated": REPEATED, "thought": "chain_of_thought"}
 
 
-def answered(hops: int = 3, formulation: str = "equations", **rightly: range) -> DataFrame:
+def answered(hops: int = 3, formulation: str = "equations", **rightly: Iterable[int]) -> DataFrame:
     """Rows of a model's forty answers to one wording; arguments give, by protocol, the indices that are right."""
     shared = {"run": "r", "seed": 0, "model": "m", "formulation": formulation, "hops": hops, "chance": 0.25, "n": 40}
     return DataFrame(
@@ -42,6 +43,22 @@ def test_a_protocol_that_wins_questions_and_loses_few_lifts():
     found = judged(answered(plain=range(2, 19), filled=range(10), repeated=range(2, 18)))
     assert found["filler_tokens_lift_m"] == ("fails", -7 / 40)
     assert found["repeated_problem_lift_m"] == ("undecided", -1 / 40)
+
+
+def test_questions_are_paired_with_those_of_their_own_seed():
+    """Under seed 0 six are won, under seed 1 three and two lost: 9 against 2, though their numbers are the same."""
+    first = answered(plain=range(10), filled=range(16), repeated=range(10))
+    second = answered(plain=[*range(8), 20, 21], filled=[*range(8), 30, 31, 32], repeated=range(10)).assign(seed=1)
+    [claim, *_] = hops_by_protocol.claims(concat([first, second]))
+    assert "wins 9 and loses 2" in claim.sentence
+    assert (claim.verdict, claim.number, claim.n, claim.seeds) == ("holds", 7 / 80, 80, (0, 1))
+
+
+def test_accuracies_of_seeds_are_drawn_as_one():
+    """10 and 6 of 40 are 16 of 80, with Wilson's interval (.127, .300) by hand."""
+    rows = concat([answered(plain=range(10)), answered(plain=range(6)).assign(seed=1)])
+    [drawn] = hops_by_protocol.pooled(rows).round(3).to_dict("records")
+    assert drawn == {"hops": 3, "correct": 16, "n": 80, "accuracy": 0.2, "low": 0.127, "high": 0.3}
 
 
 def test_questions_of_one_hop_decide_nothing_about_two():
