@@ -104,6 +104,7 @@ def test_all_positions_are_asked_once_and_cost_no_less_than_the_entropy():
     known = 30.0 * torch.nn.functional.one_hot(batch.draw["tokens"][:, 1:], 65)
     logits = torch.where(task.occurred(trigger)[..., None], known, logits)
     assert float(task.loss(logits, batch.targets)) == pytest.approx(task.floor, abs=0.06)
+    assert task.learnt_below == pytest.approx((task.floor + task.bigrams.unigram_entropy) / 2)  # not below the floor
     assert task.hop_losses(logits, batch.targets)[1] == pytest.approx(math.log(65), abs=1e-5)
 
 
