@@ -39,8 +39,8 @@ class LinearRegression(PairTask):
 
     d_x: int = setting(10, "components of x", low=1, high=1024)
     n_points: int = setting(10, "N, examples in the context", low=1, high=4096)
-    input_range: float = setting(1.0, "width of the interval that components of x are drawn from", low=0)
-    weight_scale: float = setting(1.0, "standard deviation of the weights", low=0)
+    input_range: float = setting(1.0, "width of the interval that components of x are drawn from", low=1e-6)
+    weight_scale: float = setting(1.0, "standard deviation of the weights", low=1e-6)
     separate: bool = setting(False, "whether x and y are two tokens, with position codes, or one", since="0.2.0")
 
     @property
