@@ -57,7 +57,7 @@ SENTENCES = {
     "rule_before_output": "After eight examples of {rule}, {model} chooses the right rule more often than the rule's "
     "output for a ninth input, among as many.",
     "whoever_knows_chooses_right": "Control: a scripted model that knows the answers always chooses the right one.",
-    "indifference_scores_chance": "Control: a scripted model that finds all answers equally likely is right as often as chance.",
+    "indifference_scores_chance": "Control: a scripted model that finds all answers equally likely is right by chance.",
 }
 told = telling(SENTENCES)
 
