@@ -130,12 +130,12 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     """Claims about scripted models, and about language models in each domain and in all together."""
     knows, judged = table[table.model == KNOWS], table[table.way == PROTOCOL]
     shares, what = knows.filter(regex="rule|output").mean(), "share of right choices"
-    yield told(Evidence(knows, "3"), "whoever_knows_chooses_right", shares, what, at_least=1.0)
+    yield told(Evidence(knows, "4"), "whoever_knows_chooses_right", shares, what, at_least=1.0)
     alike, asked = judged[judged.model == INDIFFERENT], judged[~judged.model.isin(SCRIPTED)]
     away = [abs((alike[one] - 1 / alike.of).mean()) for one in ("rule_paired", "output")]
     error = 0.5 / max(1, len(alike)) ** 0.5  # the largest standard error that a share can have
     what, most = f"distance of a {what} from chance", ERRORS * error
-    yield told(Evidence(alike, "3"), "indifference_scores_chance", away, what, at_most=most)
+    yield told(Evidence(alike, "4"), "indifference_scores_chance", away, what, at_most=most)
     for domain, rule in RULES.items():
         rows, tests = (asked, 1) if domain == EVERY else (asked[asked.domain == domain], len(WORDS))
         yield from about_rules(rows, domain, tests, {"rule": rule, "model": " and ".join(asked.model.unique())})
@@ -143,7 +143,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 
 def about_rules(rows: DataFrame, domain: str, tests: int, said: dict[str, str]) -> Iterator[Claim]:
     """Claims about rules: against a quarter, shuffled outputs and application; `tests` corrects the last two."""
-    seeds, evidence = rows.groupby("seed"), Evidence(rows, "3")
+    seeds, evidence = rows.groupby("seed"), Evidence(rows, "4")
     ends = wilson_of_mean(list(rows.rule)) if len(rows) else []
     above = bound(f"end of the interval over {len(rows)} exercises", ends, above=1 / CHOICES, unanimous=True)
     how: dict[str, Any] = {"sentence": "rule_beyond_guessing", "number": "mean", "said": said}
