@@ -5,4 +5,6 @@ sampling error. If a share e of the examples is spoilt, the right rule fits all 
 e)^8 only. Taking the rule that fits the most examples is then more often right. SmolLM2 uses the examples a little: of
 its answers about a light 65 % are right, and 43 % with shuffled examples. On lists it is at chance. On small coloured
 grids it chooses better than chance, but as well with shuffled examples; on commands in nonce words it is at chance.
+Where it chooses among four rules, it is at chance in all four domains, whether or not outputs are shuffled. On lists
+it chooses the right output in 84 % of the exercises, and the right rule in 20 %.
 """

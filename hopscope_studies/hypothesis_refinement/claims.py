@@ -50,7 +50,7 @@ SENTENCES = {
 #: Words for a domain's rule, input and output, and for the form of an answer.
 WORDS = {
     "lists": {"rule": "a list function", "given": "list", "made": "list", "form": "a list"},
-    "lights": {"form": "on or off"},
+    "lights": {"rule": "what turns a light on", "form": "on or off"},
     "grids": {"rule": "a rule on grids", "given": "grid", "made": "grid", "form": "a grid"},
     "commands": {"rule": "what words mean", "given": "command", "made": "colours", "form": "colours"},
 }
