@@ -28,8 +28,8 @@ LOOSE = 0.1  # a path is listed if it leads to several positions in more than th
 
 
 def advice(exam: Exam) -> str:
-    """The first that applies: targets without a role, attention to positions without a role, or ambiguous roles."""
-    return unasked(exam) or unnamed(exam) or loose(exam)
+    """All that applies: targets without a role, attention to positions without a role, ambiguous roles."""
+    return "; ".join(filter(None, (unasked(exam), unnamed(exam), loose(exam))))
 
 
 def unasked(exam: Exam) -> str:

@@ -18,6 +18,10 @@ from hopscope.circuits.use import sleeps
 from hopscope.core.storage import to_json, write_listed
 from hopscope.problem.paths import Path
 
+#: The version of the search. Raise it whenever a search may find another circuit than before. Circuits that were kept
+#: under another version are searched for again.
+VERSION = 23
+
 
 @dataclass(frozen=True)
 class Found:
@@ -33,6 +37,7 @@ class Found:
         removals: losses of the circuit without it, by test (`Circuit.losses`). `live` is removal_loss. They are
             measured on 64 of the report's sequences, or on all if they are near the threshold.
         use: how far the model's outputs move when this path alone is null; 1 is as far as with every head null.
+        removal_accuracies: shares of right answers of the circuit without it, by test, measured like `removals`.
     """
 
     path: Path
@@ -43,6 +48,11 @@ class Found:
     silenced_loss: float
     removals: dict[str, float] = field(default_factory=dict)
     use: float = 1.0
+    removal_accuracies: dict[str, float] = field(default_factory=dict)
+
+    def is_needed(self, loss: float, accuracy: float) -> bool:
+        """Whether the circuit without it fails a test, which asks for a loss below `loss` and at least `accuracy`."""
+        return self.worst_removal >= loss or min(self.removal_accuracies.values(), default=1.0) < accuracy
 
     @property
     def worst_removal(self) -> float:
@@ -62,6 +72,7 @@ class Found:
             "removal_loss": rounded(self.removal_loss),
             "silenced_loss": rounded(self.silenced_loss),
             "removals": {test: rounded(loss) for test, loss in self.removals.items()},
+            "removal_accuracies": {test: round(share, 6) for test, share in self.removal_accuracies.items()},
             "use": round(self.use, 6),
             "hypothesis": self.hypothesis,
             "bits": None if self.bits is None else round(self.bits, 2),

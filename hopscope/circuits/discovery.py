@@ -29,7 +29,7 @@ from hopscope.circuits.report import Report
 from hopscope.circuits.search import all_minimal, minimal, nearest
 from hopscope.circuits.sufficiency import SURER, Sufficiency, smallest_first
 from hopscope.circuits.units import Row, paths_of, row_of
-from hopscope.circuits.use import sleeps, use_of
+from hopscope.circuits.use import asleep
 from hopscope.core.settings import BadInput
 from hopscope.models.base import Model
 from hopscope.runs.demand import check_search
@@ -256,12 +256,11 @@ def best_first(exam: Exam, circuits: Sequence[Units]) -> list[Units]:
     if len(circuits) == 1:
         return list(circuits)
     every = paths_of({unit for units in circuits for unit in units})
-    use = use_of(exam.selection, every, exam.settings.null)
-    asleep = {path for path in every if sleeps(exam.selection.strength(path), use[path].moves)}
+    unused = {*asleep(exam.selection, every, exam.settings.null)}
     losses = exam.selection.losses(map(exam.kept, circuits))
     hairs = [loss.mean // (HAIR * abs(exam.threshold) + 1e-9) for loss in losses]
     least = dict(zip(circuits, hairs, strict=True))
-    order = lambda units: (bool(units & asleep), len(units), not math.isfinite(least[units]), least[units])  # noqa: E731
+    order = lambda units: (bool(units & unused), len(units), not math.isfinite(least[units]), least[units])  # noqa: E731
     return sorted(circuits, key=order)
 
 

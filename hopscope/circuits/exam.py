@@ -36,7 +36,7 @@ Watch = Callable[[str], None]
 STAGES = (4, 16, 32)  # numbers of discovery's sequences after which a set may be decided before all are used (ours)
 ACCEPTS = 16  # least number of them on which a set may be accepted before all are used (ours)
 AVERAGES = "averages"  # the purpose of the sequences over which heads' outputs are averaged
-AVERAGED = 8  # times the report's number of sequences; a mean over few is noisy, and knows something of each (ours)
+AVERAGED = 4  # times the report's number of sequences; a mean over few is noisy, and knows something of each (ours)
 WAKES = 0.1  # rise of attention, while others are silenced, above which a path is a backup and not always active (ours)
 MOST = 0.4  # least share of a row's attention for a path to stand for the row (ours)
 LARGE = 20  # units; for larger sets the search tries no substitutes, stricter bounds or hypotheses: too many (ours)
@@ -330,12 +330,13 @@ class Exam:
         return units | {path for path in every if self.strengths[path] >= LEAST_SHARE}
 
     def shown(self, rows: Rows) -> Units:
-        """What is reported of rows in which no paths suffice.
+        """What is reported of rows that work, though no paths in them suffice.
 
-        These are the strongest paths, or all paths with a share of attention if only these keep the search's bound.
+        These are the strongest paths, or all paths with a share of attention, if they keep the search's bound. If
+        neither do, these are the rows.
         """
         strongest = self.named(rows)
-        return next(filter(self.works, (strongest, self.widened(strongest))), strongest)
+        return next(filter(self.works, (strongest, self.widened(strongest))), frozenset(rows))
 
     def note_awakened(self, rows: Rows) -> None:
         """Update the strengths of paths that get more attention with only these rows active than in the full model.

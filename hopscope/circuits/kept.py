@@ -10,17 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.circuit import LOG, Circuit
+from hopscope.circuits.circuit import LOG, VERSION, Circuit
 from hopscope.circuits.discovery import Discovery, discover
 from hopscope.core.exact import plain, restored
 from hopscope.core.storage import to_json
 from hopscope.core.strangers import json_of
 from hopscope.runs.kept import EXACT, kept, weights
 from hopscope.runs.run import Run
-
-#: The version of the search. Raise it whenever a search may find another circuit than before. Circuits that were kept
-#: under another version are searched for again.
-VERSION = 22
 
 
 def circuit_of(

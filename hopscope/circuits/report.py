@@ -13,19 +13,19 @@ from typing import Any
 from hopscope.circuits.advice import advice
 from hopscope.circuits.averages import has_averages
 from hopscope.circuits.certificates import Supply, certify
-from hopscope.circuits.circuit import Alternative, Circuit, Completeness, Found
+from hopscope.circuits.circuit import VERSION, Alternative, Circuit, Completeness, Found
 from hopscope.circuits.completeness import minimality
 from hopscope.circuits.evaluator import AsIs, Change, Evaluator, Hard
 from hopscope.circuits.exam import AVERAGED, LARGE, Exam, Units, drawn_for, names, said
 from hopscope.circuits.families import family_of
 from hopscope.circuits.hypotheses import Hypothesis
-from hopscope.circuits.losses import Loss
+from hopscope.circuits.losses import Loss, Share
 from hopscope.circuits.rules import choose_rules
 from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import Row, paths_of, row_of, rows_of
-from hopscope.circuits.use import ASLEEP, left_intact, use_of
+from hopscope.circuits.use import ASLEEP, asleep, left_intact, use_of
 from hopscope.circuits.verdict import TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
@@ -59,14 +59,14 @@ class Report:
         paths, unsolved = paths_of(chosen), exam.task.unsolved_advice
         on = exam.report if in_detail else self.first_part
         measured, missed = self.measured(paths, chosen, rules, trial, on), self.missed(chosen, trial)
-        asleep = [found.path for found in measured if found.is_asleep]
+        unused = [found.path for found in measured if found.is_asleep]
         hint = "" if trial.fits() else advice(exam)
-        verdict, words = judge(trial, len(paths), hint, unsolved, minimal=minimal, asleep=asleep, missed=missed)
+        verdict, words = judge(trial, len(paths), hint, unsolved, minimal=minimal, asleep=unused, missed=missed)
         if verdict == "none":
             chosen, trial, measured = self.narrowed(chosen, trial, measured, rules, on)
             verdict, words = judge(trial, len(measured), hint, unsolved, missed=missed)
         accepted, best = verdict == "circuit", listed(chosen, trial)
-        needed = all(found.worst_removal >= trial.demands.loss for found in measured)
+        needed = all(found.is_needed(trial.demands.loss, trial.demands.accuracy) for found in measured)
         return Circuit(
             paths=measured,
             rows=tuple(rows_of(chosen)),
@@ -85,13 +85,18 @@ class Report:
     def compared(
         self, chosen: Alternative, circuits: Sequence[Units], claim: Completeness, all_needed: bool
     ) -> dict[str, Any]:
-        """The fields that compare an accepted circuit with others: alternatives, takeovers, family, minimality."""
+        """The fields that compare an accepted circuit with others: alternatives, takeovers, family, minimality.
+
+        A set with a path that the full model does not use is no circuit of this model, unless it takes over for others.
+        """
         others, failed = self.validated([one for one in circuits if one != chosen.units])
         spared, every = spared_paths(self.exam, chosen.paths), [one.units for one in (chosen, *others)]
         takeovers = find_takeovers(self.exam, spared, every)
+        unused = {*asleep(self.exam.report, paths_of(set().union(*every)), self.exam.settings.null)}
+        dormant = unused - {takeover.by for takeover in takeovers}
         claim = claimed(claim, every, spared, failed)
         return {
-            "listed": (chosen, *others),
+            "listed": (chosen, *(one for one in others if dormant.isdisjoint(one.paths))),
             "completeness": claim,
             "takeovers": tuple(takeovers),
             "family": family_of(self.exam, self.suffices, chosen.units) if claim.claim == "not claimed" else None,
@@ -183,24 +188,24 @@ class Report:
         """Every path with its strength, hypothesis and use, and the loss in every test without it."""
         self.exam.watch("leaving out each path in turn")
         exam, without = self.exam, [units - {path} for path in paths]
-        left_out: dict[str, list[Loss]] = {}
+        lacking: dict[str, list[tuple[Loss, Share]]] = {}
+        asked = trial.demands
         for test, change in exam.tests.items():
-            bounds = trial.demands.loss, trial.losses[test].high
-            left_out[test] = measured_near(bounds, [change(units) for units in without], (self.first_part, on))
+            bounds, changes = (asked.loss, trial.losses[test].high), [change(units) for units in without]
+            lacking[test] = measured_near(bounds, asked.accuracy, changes, (self.first_part, on))
         strengths = {path: exam.report.strength(path) for path in paths}
         faint = [path for path in paths if strengths[path] < ASLEEP]
         use = use_of(self.first_part, paths, exam.settings.null) | use_of(on, faint, exam.settings.null)
         found = []
         for i, path in enumerate(paths):
-            removals = {test: losses[i] for test, losses in left_out.items()}
-            needed = any(loss.mean >= trial.demands.loss for loss in removals.values())
-            words = "needed" if needed else "not needed"
-            exam.write("6 necessity", str(path), "left out of the circuit", removals["live"], words, data="report")
+            lost = {test: told[i][0].mean for test, told in lacking.items()}
+            right = {test: told[i][1].mean for test, told in lacking.items() if asked.accuracy > 0}
             rule = rules.get(row_of(path))
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
-            live, alone = removals["live"].mean, use[path].loss.mean
-            means = {test: loss.mean for test, loss in removals.items()}
-            found.append(Found(path, strengths[path], name, bits, live, alone, means, use[path].moves))
+            alone, moves = use[path].loss.mean, use[path].moves
+            found.append(Found(path, strengths[path], name, bits, lost["live"], alone, lost, moves, right))
+            words = "needed" if found[-1].is_needed(asked.loss, asked.accuracy) else "not needed"
+            exam.write("6 necessity", str(path), "left out of the circuit", lacking["live"][i][0], words, data="report")
         return tuple(found)
 
     def certificates(self, units: Units) -> tuple[Supply, ...]:
@@ -223,6 +228,7 @@ class Report:
                 "report": round(self.exam.report.forwards),
             },
             "joint_sequences": self.suffices.sequences,
+            "search_version": VERSION,
             "averaged": AVERAGED * self.exam.settings.report if has_averages(self.exam.model) else 0,
             "trial": self.exam.trial,
             "seconds": round(time.monotonic() - self.exam.began, 2),

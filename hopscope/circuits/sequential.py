@@ -7,7 +7,7 @@ is to the threshold, the more sequences are drawn (Wald, 1945).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -134,17 +134,28 @@ def decide(changes: Sequence[Change], stages: Iterable[tuple[Evaluator, bool]], 
     return [found[i] for i in range(len(changes))]
 
 
-def measured_near(bounds: Sequence[float], changes: Sequence[Change], on: tuple[Evaluator, Evaluator]) -> list[Loss]:
-    """The loss under each change, on few sequences; on more if the interval is near one of the bounds.
+def measured_near(
+    bounds: Sequence[float], accuracy: float, changes: Sequence[Change], on: tuple[Evaluator, Evaluator]
+) -> list[tuple[Loss, Share]]:
+    """The loss and the share of right answers under each change, on few sequences; on more if these are near a bound.
 
     Args:
-        bounds: thresholds. An interval that contains one of them, or nearly does (`NEAR`), is measured again.
+        bounds: bounds of the loss. An interval that contains one, or nearly does (`NEAR`), is measured again.
+        accuracy: the bound of the share of right answers; 0 if answers are not checked.
         changes: changes of attention.
         on: the model on few sequences, and on more.
     """
+
+    def told(lab: Evaluator, some: Sequence[Change]) -> Iterator[tuple[Loss, Share]]:
+        return ((Loss.of(account.losses), Share.of(account.hits)) for account in lab.accounts(some))
+
+    def is_open(loss: Loss, share: Share) -> bool:
+        near = (loss.low - NEAR * abs(bound) < bound <= loss.high + NEAR * abs(bound) for bound in bounds)
+        return any(near) or share.low < accuracy <= share.high
+
     few, more = on
-    losses = few.losses(changes)
-    is_near = lambda loss, bound, by: loss.low - by < bound <= loss.high + by  # noqa: E731
-    near = [i for i, loss in enumerate(losses) if any(is_near(loss, bound, NEAR * abs(bound)) for bound in bounds)]
-    told = dict(zip(near, more.losses(changes[i] for i in near), strict=True))
-    return [told.get(i, loss) for i, loss in enumerate(losses)]
+    found = list(told(few, changes))
+    again = [i for i, one in enumerate(found) if is_open(*one)]
+    for i, one in zip(again, told(more, [changes[i] for i in again]), strict=True):
+        found[i] = one
+    return found

@@ -58,8 +58,7 @@ def spared_paths(exam: Exam, paths: Iterable[Path]) -> list[Path]:
 
 def find_takeovers(exam: Exam, spared: Sequence[Path], circuits: Sequence[Units]) -> list[Takeover]:
     """For every path that the model does not need, the paths of other circuits that then do its work."""
-    if spared:
-        exam.watch("looking for what takes over when a path is silenced")
+    exam.watch("looking for what takes over when a path is silenced")
     found = []
     for path in spared:
         others = {unit for units in circuits if path not in units for unit in units if isinstance(unit, Path)}

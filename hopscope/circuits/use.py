@@ -63,6 +63,12 @@ def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path,
     return found
 
 
+def asleep(evaluator: Evaluator, paths: Iterable[Path], null: str) -> list[Path]:
+    """The paths that the full model does not use, on these sequences."""
+    faint = [path for path in paths if evaluator.strength(path) < ASLEEP]
+    return [path for path, use in use_of(evaluator, faint, null).items() if use.moves < ASLEEP]
+
+
 def left_intact(
     evaluator: Evaluator, rows: Iterable[Row], null: str, identity: frozenset[Row], bound: float
 ) -> list[Row]:

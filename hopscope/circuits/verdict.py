@@ -183,7 +183,8 @@ def judge(
             "significantly lower, so attention has no loss to explain; try another --null, or look into the MLPs"
         )
     if not n_paths:
-        return "none", f"no set of paths passes the tests; {hint or ADVICE['paths']}"
+        live = ", though whole rows do live" * trial.passes("live")
+        return "none", f"no set of paths passes the tests{live}; {hint or ADVICE['paths']}"
     failed = [test for test in trial.tests if not trial.passes(test)]
     loss = {test: f"{trial.losses[test].mean:.3g}" for test in trial.tests}
     if asleep and failed in ([], ["average"]):
@@ -202,12 +203,11 @@ def judge(
         return "circuit", f"the loss is {by_hand}, and {live}; both are below {trial.demands.loss:.3g}"
     failures = "; ".join(f"{TESTS[test]}, {short(trial, test)}" for test in failed)
     failures += f"; this loss is lower if {listed(missed, last='or')} is not ablated" if missed else ""
-    also = f"; {hint}" if hint else ""
     fails_live = any(test in failed for test in ("live", "rows", "average"))
     if fails_live and "circuit" in failed:
-        return "none", f"{failures}; {ADVICE['circuit']}{also}"
+        return "none", f"{failures}; {hint or ADVICE['circuit']}"
     passed = f"it passes by hand (loss {loss['circuit']})" if fails_live else f"it passes live (loss {loss['live']})"
-    return "partial", f"{passed}, but {failures}; {ADVICE[failed[0]]}{also}"
+    return "partial", f"{passed}, but {failures}; {hint or ADVICE[failed[0]]}"
 
 
 def unsolved(trial: Trial) -> str:

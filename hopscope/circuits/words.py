@@ -196,7 +196,8 @@ def unnamed(circuit: Circuit) -> list[str]:
         return []
     rows, their = listed(map(str, circuit.rows)), "their" if len(circuit.rows) > 1 else "its"
     why = f"because no path accounts for {their} attention"
-    return [f"The circuit also needs {count(len(circuit.rows), 'whole row')}, {why}: {rows}."]
+    needs = "The circuit also needs" if circuit.paths else "It found"
+    return [f"{needs} {count(len(circuit.rows), 'whole row')}, {why}: {rows}."]
 
 
 # What it is worth ------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ LIVE = {"live": "all but its paths null", "rows": "all but their rows null", "av
 
 def loss_words(circuit: Circuit) -> list[str]:
     """The circuit's loss in every test, beside the full model's loss and the loss with every head null."""
-    if not circuit.accepted and not circuit.paths:
+    if not circuit.accepted and not circuit.units:
         return []
     loss = {name: digits(value.mean, circuit.unit) for name, value in circuit.losses.items()}
     live = listed(f"{loss[test]} with {words}" for test, words in LIVE.items() if test in loss)
@@ -253,20 +254,19 @@ ONE_LESS = "With one path left out the loss, in the test in which it is greatest
 
 def removal_costs(circuit: Circuit) -> list[str]:
     """The greatest loss without each path, or the extremes of more than four. Then the paths that can be spared."""
-    ranked, of = sorted(circuit.paths, key=lambda found: (-found.worst_removal, found.path)), circuit.unit
+    ranked = sorted(circuit.paths, key=lambda found: (-found.worst_removal, found.path))
     if not ranked:
         return []
-    if len(ranked) > 4:
-        ends = ranked[0], ranked[-1]
-        most, least = (f"{digits(found.worst_removal, of)} ({path_name(found.path)})" for found in ends)
-        sentence = f"{ONE_LESS} is between {least} and {most}."
-    else:
-        each = (f"{digits(found.worst_removal, of)} ({path_name(found.path)})" for found in ranked)
-        sentence = f"{ONE_LESS} is {listed(each)}."
-    spare = [path_name(found.path) for found in ranked if found.worst_removal < circuit.threshold]
-    if not spare or not circuit.accepted:
+    each = [f"{digits(found.worst_removal, circuit.unit)} ({path_name(found.path)})" for found in ranked]
+    sentence = f"{ONE_LESS} is " + (listed(each) if len(each) <= 4 else f"between {each[-1]} and {each[0]}") + "."
+    within = [found for found in ranked if found.worst_removal < circuit.threshold]
+    if not within or not circuit.accepted:
         return [sentence]
-    return [sentence, f"Without {listed(spare, last='or')} alone the loss stays below the threshold in every test."]
+    names = listed((path_name(found.path) for found in within), last="or")
+    right = [share for found in within for share in found.removal_accuracies.values()]
+    least = circuit.protocol.get("demands", {}).get("accuracy", 0.0)
+    also = f", with at least {min(right):.1%} of the answers right ({least:.1%} are asked)" if right else ""
+    return [sentence, f"Without {names} alone the loss stays below the threshold in every test{also}."]
 
 
 def size(circuit: Circuit, task: Task, least: int | None) -> str:
@@ -291,8 +291,7 @@ LEVELS = {
     "cardinal": "No smaller set passes the tests (cardinally minimal).",
     "subset": "No proper subset of the circuit passes the tests (subset-minimal).",
     "local": "The circuit fails without any single one of its paths and rows (locally minimal).",
-    "quasi": "Without some of its paths and rows the circuit fails; without others its loss is at the threshold "
-    "(quasi-minimal).",
+    "quasi": "The circuit fails without some of its paths and rows; other removals are undecided (quasi-minimal).",
 }
 
 

@@ -98,6 +98,29 @@ def test_a_route_that_the_model_never_takes_is_not_its_circuit():
     assert circuit.completeness.claim == "proven"
 
 
+def test_a_route_that_the_model_never_takes_is_no_alternative_either():
+    """It passes every test, and is as small; but the full model does not use it."""
+    made = posed(3, "dormant", 5)
+    [sleeper] = made.truth.asleep
+    exam = Exam(made.model, made.task, Discovery(), lambda _: None)
+    exam.choose_nulls()
+    used, report = exam.named(made.truth.rows), Report(exam, suffices := Sufficiency(exam))
+    found, claim = try_every_set(exam, suffices, [used])
+    [dormant] = [units for units in found if sleeper in units and report.trial(units).fits()]
+    circuit = report.circuit([used, dormant], claim)
+    assert circuit.accepted and circuit.alternatives == (used,)
+
+
+def test_attention_is_counted_where_a_position_has_a_choice():
+    """The head looks one back wherever it can; position 0, which sees itself alone, holds the key in some sequences."""
+    made = Maker(1, 1, {"before": TASK.d_vocab})
+    made.head(0, 0, [made.previous()], [made.move("token", "before")])
+    evaluator = Evaluator(made.model.eval(), TASK.sample(128, 5))
+    itself = Path(0, 0, "key[1]", "key[1]")
+    assert evaluator.ground.entries(itself)[:, 0, 0].any()
+    assert evaluator.strengths[itself] == evaluator.strength(itself) < 1e-6
+
+
 def test_use_is_a_share_of_what_all_heads_move():
     """By the sums: outputs without a path, against those with every head idle."""
     made = copiers(20.0)
@@ -127,6 +150,17 @@ def test_a_dormant_route_is_accepted_in_part_and_told_as_one():
 
 
 # What is told ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_work_are_told_where_no_paths_in_them_do(monkeypatch):
+    exam = Exam(copiers(20.0).model.eval(), TASK, SMALL, lambda _: None)
+    rows = frozenset(map(row_of, (FIRST, SECOND)))
+    assert exam.shown(rows) == {FIRST, SECOND}
+    monkeypatch.setattr(exam, "works", lambda units: not paths_of(units))
+    assert exam.shown(rows) == rows
+    circuit = Report(exam, Sufficiency(exam)).refused(rows, "nothing suffices")
+    assert circuit.verdict == "none" and not circuit.paths and circuit.rows == tuple(sorted(rows))
+    assert circuit.losses["rows"].mean == circuit.losses["live"].mean < 1e-3
 
 
 def test_of_what_does_not_suffice_only_what_is_missed_is_told():
@@ -217,7 +251,7 @@ def test_where_each_of_many_rows_helps_a_little_none_is_missed(monkeypatch):
         own = torch.diag((torch.arange(made.v) == head).float() * SHARP)
         made.head(1, head, [made.same("token", "before"), made.not_first()], [("token", "out", own)])
     circuit = found_in(made, task, replace(SMALL, discovery=16))
-    assert circuit.verdict == "circuit" and circuit.minimality == "quasi" and not circuit.rows
+    assert circuit.verdict == "circuit" and circuit.minimality == "subset" and not circuit.rows
     readers = {found.path for found in circuit.paths} - {FIRST}
     assert readers < {replace(SECOND, head=head) for head in range(made.v)}
     assert len(readers) == made.v - 1 and FIRST in {*paths_of(circuit.units)}  # what no reader writes is the twelfth
@@ -530,18 +564,21 @@ class Told:
 
     asked: list
 
-    def losses(self, changes):
+    def accounts(self, changes):
         changes = list(changes)
         self.asked.extend(changes)
-        return [Loss.of(torch.tensor(values)) for values in changes]
+        return [Account(torch.tensor(losses), {}, torch.tensor(hits)) for losses, hits in changes]
 
 
 def test_what_is_far_from_what_it_must_be_is_measured_on_few_sequences():
     few, many = Told([]), Told([])
+    right, unsure = (True,) * 100, (True,) * 19 + (False,)
     far, near, below = (0.9, 1.0, 1.1, 1.0), (0.0, 0.1, 0.0, 0.1), (0.01, 0.01, 0.01, 0.01)
-    found = measured_near((0.05, 0.8), [far, near, below], (few, many))
-    assert few.asked == [far, near, below] and many.asked == [near]
-    assert [loss.mean for loss in found] == pytest.approx([1.0, 0.05, 0.01])
+    changes = [(far, right), (near, right), (below, right), (below, unsure)]
+    found = measured_near((0.05, 0.8), 0.96, changes, (few, many))
+    assert few.asked == changes and many.asked == [(near, right), (below, unsure)]
+    assert [loss.mean for loss, _ in found] == pytest.approx([1.0, 0.05, 0.01, 0.01])
+    assert [share.mean for _, share in found] == pytest.approx([1.0, 1.0, 1.0, 0.95])
 
 
 @pytest.mark.parametrize(("live", "later"), [((0.1, 0.2) * 8, (0.01,) * 400), ((0.01, 0.012) * 8, ())])

@@ -196,6 +196,25 @@ def test_a_path_that_is_needed_in_another_test_is_not_spared():
     assert "stays below" not in paragraph(circuit(needed, found(DEMO[2]), found(DEMO[3])), Retrieval())
 
 
+def test_a_path_without_which_answers_are_wrong_is_needed_though_the_loss_stays_low():
+    """Less than the accuracy that is asked, and hardly more, in another test than the least loss."""
+    demands = {"demands": {"loss": 0.05, "accuracy": 0.962}}
+    wrong = replace(found(DEMO[0], removal=0.01), removal_accuracies={"live": 0.951, "rows": 0.99})
+    assert wrong.is_needed(0.05, 0.962) and not wrong.is_needed(0.05, 0.95) and wrong.is_needed(0.01, 0.95)
+    assert not found(DEMO[0], removal=0.01).is_needed(0.05, 1.0)  # answers are not checked
+    words = paragraph(circuit(wrong, found(DEMO[2]), found(DEMO[3]), protocol=demands), Retrieval())
+    assert (
+        "stays below the threshold in every test, with at least 95.1% of the answers right (96.2% are asked)." in words
+    )
+
+
+def test_rows_without_a_path_are_told():
+    rows = {"rows": (Row(0, 0, "query"),), "verdict": "none", "reason": "no set of paths passes the tests"}
+    words = paragraph(circuit(**rows, listed=()), Retrieval())
+    assert "no set of paths that does what the model does. It found one whole row, because no path accounts" in words
+    assert "accounts for its attention: L0H0 query. The circuit's loss is" in words
+
+
 def test_a_path_that_can_be_spared_is_named():
     words = paragraph(circuit(found(DEMO[0], removal=0.01), found(DEMO[2]), found(DEMO[3])), Retrieval())
     assert "Without L0H0 value[1]→key[1] alone the loss stays below the threshold in every test." in words
