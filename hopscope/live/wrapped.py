@@ -152,8 +152,8 @@ class Wrapped(Model):
     def verified_shape(self, some: Tensor, outputs: Tensor) -> BorrowedShape:
         """The model's shape, after checks that replacing patterns works.
 
-        Patterns replaced by themselves must give the same outputs, and patterns of 0 other outputs. The pattern of a
-        row must not depend on other rows.
+        Patterns replaced by themselves must give the same outputs, and patterns of 0 other outputs. The patterns and
+        the outputs of the first row must be the same in a batch of copies of it.
         """
         names = [f"blocks.{layer}.attn.{PATTERN}" for layer in range(len(self.layers))]
         if not bool(outputs.isfinite().all()):
@@ -161,7 +161,7 @@ class Wrapped(Model):
         with at_rest(self.inner):
             _, patterns = self(some, cache=names)
             off = self.distance(some, patterns, outputs)
-            _, turned = self(some.flip(0), cache=names)
+            copied, beside_copies = self(some[[0] * len(some)], cache=names)
             moved = self.distance(some, {name: torch.zeros_like(one) for name, one in patterns.items()}, outputs)
         bound = SAME.get(outputs.dtype, 1e-5)
         if not off <= bound:
@@ -175,10 +175,11 @@ class Wrapped(Model):
                 "do nothing, or what was seen is not its attention"
             )
         first = patterns[names[0]]
-        if any((turned[name].flip(0) - one).abs().max() > bound for name, one in patterns.items()):
-            raise BadInput(
-                "the attention of a row depends on other rows of the batch, or patterns are not (row, head, query, key)"
-            )
+        apart = [(copied - outputs)[0].float().abs().max() / outputs[0].float().abs().max().clamp(min=1e-30)]
+        apart += [(beside_copies[name] - one)[0].abs().max() for name, one in patterns.items()]
+        if max(apart) > bound:
+            words = "what a row attends to or puts out depends on the other rows of the batch"
+            raise BadInput(f"{words}, or patterns are not (row, head, query, key)")
         if any(one.shape != first.shape for one in patterns.values()):
             raise BadInput("the layers of the model differ in their number of heads, which is not supported")
         causal = all(not bool(one.triu(1).any()) for one in patterns.values())

@@ -262,7 +262,24 @@ class Idle(Plain):
         return super().forward(tokens) * 0 + F.one_hot(tokens, V)
 
 
+class Mixed(Plain):
+    """Adds to its logits something of the other rows of the batch."""
+
+    def __init__(self, mix):
+        super().__init__()
+        self.mix = mix
+
+    def forward(self, tokens):
+        logits = super().forward(tokens)
+        return logits + 0.2 * self.mix(logits)
+
+
+MIXED = "what a row attends to or puts out depends on the other rows of the batch"
 ERRORS = {
+    "next row": (lambda: Mixed(lambda y: y.roll(1, 0)), MIXED),
+    "mean of rows": (lambda: Mixed(lambda y: -y.mean(0, keepdim=True)), MIXED),
+    "two next rows": (lambda: Mixed(lambda y: y.roll(1, 0) - y.roll(2, 0)), MIXED),
+    "batch norm": (lambda: Mixed(lambda y: (y - y.mean((0, 1))) / y.std((0, 1)).clamp(min=0.1)), MIXED),
     "no attention": (lambda: nn.Linear(9, 9), "no attention was seen in a Linear: softmax was not called"),
     "by hand": (lambda: Plain("by hand"), "no attention was seen in a Plain: softmax was not called.*attend by torch"),
     "idle": (Idle, "setting every attention pattern of a Idle to 0 changes no output"),
