@@ -14,7 +14,6 @@ from hopscope.circuits.families import Family
 from hopscope.circuits.losses import Judged, Loss, rounded
 from hopscope.circuits.takeovers import Takeover
 from hopscope.circuits.units import Row, Unit
-from hopscope.circuits.use import sleeps
 from hopscope.core.storage import to_json, write_listed
 from hopscope.problem.paths import Path
 
@@ -38,6 +37,7 @@ class Found:
             measured on 64 of the report's sequences, or on all if they are near the threshold.
         use: how far the model's outputs move when this path alone is null; 1 is as far as with every head null.
         removal_accuracies: shares of right answers of the circuit without it, by test, measured like `removals`.
+        is_asleep: whether the full model does not use it (`hopscope.circuits.use`).
     """
 
     path: Path
@@ -49,6 +49,7 @@ class Found:
     removals: dict[str, float] = field(default_factory=dict)
     use: float = 1.0
     removal_accuracies: dict[str, float] = field(default_factory=dict)
+    is_asleep: bool = False
 
     def is_needed(self, loss: float, accuracy: float) -> bool:
         """Whether the circuit without it fails a test, which asks for a loss below `loss` and at least `accuracy`."""
@@ -58,11 +59,6 @@ class Found:
     def worst_removal(self) -> float:
         """The greatest loss of the circuit without it, over the tests."""
         return max([self.removal_loss, *self.removals.values()])
-
-    @property
-    def is_asleep(self) -> bool:
-        """Whether the full model does not use it: both strength and use are below 0.01 (`hopscope.circuits.use`)."""
-        return sleeps(self.strength, self.use)
 
     def as_dict(self) -> dict[str, Any]:
         """As in circuit.json."""
@@ -74,6 +70,7 @@ class Found:
             "removals": {test: rounded(loss) for test, loss in self.removals.items()},
             "removal_accuracies": {test: round(share, 6) for test, share in self.removal_accuracies.items()},
             "use": round(self.use, 6),
+            "asleep": self.is_asleep,
             "hypothesis": self.hypothesis,
             "bits": None if self.bits is None else round(self.bits, 2),
         }

@@ -105,15 +105,10 @@ class Evaluator(Engine[Change], Lab[Change]):
         return [cache[name] for name in names]
 
     def attention(self, path: Path, patterns: ByLayer, at: Tensor | None = None) -> float:
-        """Mean attention on a path's targets, over all query positions that have a target, or over those in `at`.
-
-        A position that sees only itself is left out if there are others, because its attention is no choice.
-        """
+        """Mean attention on a path's targets, over all query positions that have a target, or over those in `at`."""
         mask = self.ground.entries(path)
-        at = mask.any(-1) if at is None else at
-        chooses = at & (self.ground.sees.sum(-1) > 1)
         on_path = (patterns[path.layer][:, path.head] * mask).sum(-1)
-        return float(on_path[chooses if chooses.any() else at].mean())
+        return float(on_path[mask.any(-1) if at is None else at].mean())
 
     def shares(self, row: frozenset[Path], least: float = 0.0) -> Shares:
         """Mean attention on some paths of one row, for each combination of them that have a target together.

@@ -25,7 +25,7 @@ from hopscope.circuits.sequential import measured_near
 from hopscope.circuits.sufficiency import Sufficiency
 from hopscope.circuits.takeovers import find_takeovers, spared_paths
 from hopscope.circuits.units import Row, paths_of, row_of, rows_of
-from hopscope.circuits.use import ASLEEP, asleep, left_intact, use_of
+from hopscope.circuits.use import asleep, left_intact, use_of
 from hopscope.circuits.verdict import TESTS, Trial, judge, on_trial
 from hopscope.problem.paths import Path
 
@@ -193,17 +193,16 @@ class Report:
         for test, change in exam.tests.items():
             bounds, changes = (asked.loss, trial.losses[test].high), [change(units) for units in without]
             lacking[test] = measured_near(bounds, asked.accuracy, changes, (self.first_part, on))
-        strengths = {path: exam.report.strength(path) for path in paths}
-        faint = [path for path in paths if strengths[path] < ASLEEP]
-        use = use_of(self.first_part, paths, exam.settings.null) | use_of(on, faint, exam.settings.null)
+        use, unused = use_of(self.first_part, paths, exam.settings.null), asleep(on, paths, exam.settings.null)
         found = []
         for i, path in enumerate(paths):
             lost = {test: told[i][0].mean for test, told in lacking.items()}
             right = {test: told[i][1].mean for test, told in lacking.items() if asked.accuracy > 0}
             rule = rules.get(row_of(path))
             name, bits = (rule.name, rule.bits) if rule else ("no hypothesis fits", None)
-            alone, moves = use[path].loss.mean, use[path].moves
-            found.append(Found(path, strengths[path], name, bits, lost["live"], alone, lost, moves, right))
+            strength, sole, rests = exam.report.strength(path), use[path], path in unused
+            live, alone = lost["live"], sole.loss.mean
+            found.append(Found(path, strength, name, bits, live, alone, lost, sole.moves, right, rests))
             words = "needed" if found[-1].is_needed(asked.loss, asked.accuracy) else "not needed"
             exam.write("6 necessity", str(path), "left out of the circuit", lacking["live"][i][0], words, data="report")
         return tuple(found)

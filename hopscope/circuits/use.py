@@ -24,11 +24,6 @@ ASLEEP = 0.01  # a path is asleep if its share of its row's attention and its `U
 INTACT = 0.9  # least share of attention that null and model place alike for the null to leave a row unchanged (ours)
 
 
-def sleeps(strength: float, use: float) -> bool:
-    """Whether the full model does not use a path, judged by its mean attention and the effect of silencing it."""
-    return strength < ASLEEP and use < ASLEEP
-
-
 @dataclass(frozen=True)
 class Use:
     """The effect of silencing a single path of the full model.
@@ -64,8 +59,14 @@ def use_of(evaluator: Evaluator, paths: Sequence[Path], null: str) -> dict[Path,
 
 
 def asleep(evaluator: Evaluator, paths: Iterable[Path], null: str) -> list[Path]:
-    """The paths that the full model does not use, on these sequences."""
-    faint = [path for path in paths if evaluator.strength(path) < ASLEEP]
+    """The paths that the full model does not use, on these sequences; arguments as in `use_of`.
+
+    Attention counts where a position has a choice. A position that sees only itself always attends to itself.
+    """
+    chooses = evaluator.ground.sees.sum(-1) > 1
+    at = {path: evaluator.ground.entries(path).any(-1) & chooses for path in paths}
+    some = [path for path in at if at[path].any()]
+    faint = [path for path in some if evaluator.attention(path, evaluator.patterns, at[path]) < ASLEEP]
     return [path for path, use in use_of(evaluator, faint, null).items() if use.moves < ASLEEP]
 
 

@@ -36,7 +36,7 @@ from hopscope.circuits.rules import is_followed
 from hopscope.circuits.sequential import Outcome, measured_near
 from hopscope.circuits.sufficiency import Sufficiency, smallest_first
 from hopscope.circuits.units import Row, paths_of, row_of
-from hopscope.circuits.use import ASLEEP, sleeps, use_of
+from hopscope.circuits.use import ASLEEP, asleep, use_of
 from hopscope.circuits.verdict import Demands, on_trial
 from hopscope.circuits.words import paragraph
 from hopscope.problem.paths import Path
@@ -111,14 +111,12 @@ def test_a_route_that_the_model_never_takes_is_no_alternative_either():
     assert circuit.accepted and circuit.alternatives == (used,)
 
 
-def test_attention_is_counted_where_a_position_has_a_choice():
+def test_a_path_is_used_only_where_a_position_has_a_choice():
     """The head looks one back wherever it can; position 0, which sees itself alone, holds the key in some sequences."""
-    made = Maker(1, 1, {"before": TASK.d_vocab})
-    made.head(0, 0, [made.previous()], [made.move("token", "before")])
-    evaluator = Evaluator(made.model.eval(), TASK.sample(128, 5))
-    itself = Path(0, 0, "key[1]", "key[1]")
-    assert evaluator.ground.entries(itself)[:, 0, 0].any()
-    assert evaluator.strengths[itself] == evaluator.strength(itself) < 1e-6
+    evaluator = Evaluator(copiers(20.0).model.eval(), TASK.sample(128, 5))
+    itself = replace(FIRST, query="key[1]")
+    assert evaluator.strength(itself) > 0.05 and use_of(evaluator, [itself], "uniform")[itself].moves == 0
+    assert asleep(evaluator, [itself, FIRST], "uniform") == [itself]
 
 
 def test_use_is_a_share_of_what_all_heads_move():
@@ -135,7 +133,6 @@ def test_use_is_a_share_of_what_all_heads_move():
     assert used[SECOND].moves == pytest.approx(1.0, abs=0.25) and used[FIRST].moves > ASLEEP
     without = evaluator.loss(Silenced(frozenset([SECOND]))).mean
     assert used[SECOND].loss.mean == pytest.approx(without, rel=1e-5)
-    assert sleeps(0.0, 0.0) and not sleeps(1.0, 0.0) and not sleeps(0.0, 1.0)
 
 
 def test_a_dormant_route_is_accepted_in_part_and_told_as_one():

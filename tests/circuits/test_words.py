@@ -171,7 +171,7 @@ def test_an_induction_head_is_one_by_what_feeds_its_keys():
 
 
 def test_what_sleeps_does_not_attend():
-    sleeper = replace(found(DEMO[3], strength=0.0), use=0.0)
+    sleeper = replace(found(DEMO[3], strength=0.0), is_asleep=True)
     words = paragraph(circuit(*map(found, DEMO[:3]), sleeper), Retrieval())
     said = "in the circuit, but the full model does not use this path (mean attention 0.00)."
     assert f"In layer 3 the query attends to the second token of fact 2 (x2) {said}" in words
