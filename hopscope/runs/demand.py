@@ -17,6 +17,7 @@ from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import parse_clamps
 from hopscope.models.base import Shape
+from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import Task
 
 GIB = 1 << 30
@@ -131,10 +132,15 @@ def check_together(configs: Sequence[Config], at_once: int = 1) -> int:
 
 
 def check(config: Config) -> None:
-    """Raise BadInput for a run that does not fit into memory, freezes unknown weights, or has a clamp after its end."""
+    """Raise BadInput for a new run that cannot be trained as it says; a stored one may have been.
+
+    It does not fit into memory, freezes or starts weights that the model lacks, or has a clamp after its end.
+    """
     sizes = parameters_of(config)
     demand(config, sizes).refuse("this run", "make the model, --batch, --val-size or --examples smaller")
     check_frozen(config, list(sizes))
+    if isinstance(shape := config.model, Architecture):
+        shape.code(config.task.inputs_carry_position).check(shape.own_layers)
     training = config.training
     for clamp in parse_clamps(training.clamps):
         if clamp.kind == "copied" and (training.deep_supervision or training.attention_entropy):

@@ -86,6 +86,27 @@ def test_a_run_that_would_train_nothing_is_refused_before_a_folder_is_made(tmp_p
     assert not tree(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("start", "layers", "loops", "named", "last"),
+    [("L5 1:4", 2, 1, 5, 1), ("L0 1:4; L2H0 2:3", 4, 2, 2, 1), ("L9 1:4", 4, 2, 9, 1), ("L1 1:4", 3, 3, 1, 0)],
+)
+def test_a_bias_that_starts_in_a_missing_layer_is_refused_and_a_stored_run_with_it_loads(
+    tmp_path, monkeypatch, start, layers, loops, named, last
+):
+    """Layers of later loops have no bias of their own."""
+    positions = f"relative(start={start!r})"
+    recipe = replace(config(), model=Architecture(n_layers=layers, loops=loops, d_model=8, positions=positions))
+    with pytest.raises(BadInput, match=f"names layer {named}; the last with its own weights is {last}$"):
+        train(recipe, tmp_path / "run", threads=1)
+    assert not tree(tmp_path)
+    with monkeypatch.context() as earlier:  # as it was stored before layers were checked
+        earlier.setattr("hopscope.models.positions.relative.Relative.check", lambda *_: None)
+        train(recipe, tmp_path / "run", threads=1)
+    stored = load(tmp_path / "run")
+    assert stored.config.identity == recipe.identity and len(stored.model.blocks) == layers // loops
+    assert train(recipe, tmp_path / "run", threads=1).done
+
+
 def test_discovery_itself_refuses_what_does_not_fit():
     run = load("packaged")
     with pytest.raises(BadInput, match=r"this search needs at least .* make --discovery, --selection or --report"):
