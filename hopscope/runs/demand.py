@@ -134,7 +134,8 @@ def check_together(configs: Sequence[Config], at_once: int = 1) -> int:
 def check(config: Config) -> None:
     """Raise BadInput for a new run that cannot be trained as it says; a stored one may have been.
 
-    It does not fit into memory, freezes or starts weights that the model lacks, or has a clamp after its end.
+    It does not fit into memory, freezes or starts weights that the model lacks, asks hops of other layers than it has,
+    or has a clamp after its end.
     """
     sizes = parameters_of(config)
     demand(config, sizes).refuse("this run", "make the model, --batch, --val-size or --examples smaller")
@@ -142,11 +143,22 @@ def check(config: Config) -> None:
     if isinstance(shape := config.model, Architecture):
         shape.code(config.task.inputs_carry_position).check(shape.own_layers)
     training = config.training
+    if training.hop_every:
+        check_hops_by_layer(config)
     for clamp in parse_clamps(training.clamps):
         if clamp.kind == "copied" and (training.deep_supervision or training.attention_entropy):
             raise BadInput(f"clamp '{clamp}' replaces the answers, so deep supervision or entropy would train others")
         if clamp.step > config.training.steps > 0:  # one that starts at the last step holds for the report
             raise BadInput(f"clamp '{clamp}' would begin after the end, which is at step {config.training.steps}")
+
+
+def check_hops_by_layer(config: Config) -> None:
+    """Raise BadInput unless the last hop alone is asked, after the last layer: validation and report read that one."""
+    every, task, layers = config.training.hop_every, config.task, config.model.n_layers
+    if task.asked_hops != slice(-1, None):
+        raise BadInput(f"hop-every needs a task that asks the last hop alone, such as retrieval; got {task.name()}")
+    if layers != (needed := every * (task.hardest + 1)):
+        raise BadInput(f"hop-every {every} needs {needed} layers for {task.hardest} hops; got {layers}")
 
 
 def check_frozen(config: Config, names: list[str]) -> None:
