@@ -90,7 +90,7 @@ class Training(Settings):
     frozen: str = setting(
         "",
         "weights that are not trained, by name, separated by commas; * stands for any part: 'W_E, *.b_O'; "
-        "for some updates only: 'W_K@0-200', until the 200th update",
+        "for some updates only: '*.W_QKV@0-200', until the 200th update",
         since="0.1.0",
     )
     seed: int = setting(0, "of initialisation and data", low=0)

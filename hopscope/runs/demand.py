@@ -6,6 +6,7 @@ device), so that one of any size is counted in milliseconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -166,7 +167,7 @@ def check_frozen(config: Config, names: list[str]) -> None:
     frozen, steps = parse_frozen(config.training.frozen), config.training.steps
     for each in frozen:
         if not any(each.holds(name, each.begin) for name in names):
-            shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            shown = ", ".join(dict.fromkeys(re.sub(r".*\.", "*.", name) for name in names))
             raise BadInput(f"no weight is called {each.pattern!r}, which is to be frozen; there are {shown}")
         if each.begin >= steps > 0:
             raise BadInput(f"{each.pattern!r} would be frozen when training ends, after {steps} steps")

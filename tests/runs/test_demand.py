@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -105,6 +106,22 @@ def test_a_bias_that_starts_in_a_missing_layer_is_refused_and_a_stored_run_with_
     stored = load(tmp_path / "run")
     assert stored.config.identity == recipe.identity and len(stored.model.blocks) == layers // loops
     assert train(recipe, tmp_path / "run", threads=1).done
+
+
+def test_the_weights_that_can_be_frozen_are_named_once_as_they_are_written(tmp_path):
+    """The refusal's names can be given: those of layers with *, which stands for any layer."""
+    with pytest.raises(BadInput, match="no weight is called 'W_K'") as refused:
+        train(config(frozen="W_K@0-2"), tmp_path / "run", threads=1)
+    assert not tree(tmp_path)
+    names = str(refused.value).partition("there are ")[2].split(", ")
+    assert names[:3] == ["W_E", "b_E", "W_U"] and "*.W_QKV" in names and len({*names}) == len(names)
+    assert train(config(frozen=", ".join(f"{name}@0-2" for name in names if name != "W_U")), tmp_path, threads=1).done
+
+
+def test_the_examples_of_frozen_freeze_weights(tmp_path):
+    [setting] = [field for field in fields(Training) if field.name == "frozen"]
+    for number, example in enumerate(re.findall("'([^']+)'", setting.metadata["help"])):
+        train(config(frozen=example, steps=300, log_every=300), tmp_path / str(number), threads=1)
 
 
 def test_discovery_itself_refuses_what_does_not_fit():
