@@ -92,6 +92,29 @@ def test_what_cannot_be_asked_is_told_in_a_sentence():
         list(further(drawn(task=some), some, [5], [1]))
 
 
+def test_no_loops_at_all_are_refused_by_name():
+    for asked in (lambda: drawn().looped(0), lambda: list(further(drawn(), TASK, [3], [0]))):
+        with pytest.raises(BadInput, match="loops must be at least 1; got 0"):
+            asked()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        TASK.but(d_symbol=8),
+        TASK.but(position_code="token_and_before"),
+        TASK.but(curriculum="implicit"),
+        SymbolicRetrieval(n_hops=2, n_chains=2, d_vocab=64, curriculum="mixture"),
+        SymbolicRetrieval(n_hops=2, n_chains=2, d_vocab=8, curriculum="mixture"),
+    ],
+    ids=str,
+)
+def test_a_model_of_another_task_is_told_in_a_sentence(other):
+    """Its inputs or outputs have other sizes; 8 tokens are no 8 features."""
+    with pytest.raises(BadInput, match="the model was made for another task than retrieval"):
+        list(further(drawn(task=other), TASK, [3], [4]))
+
+
 @pytest.mark.parametrize(("first", "last"), [(3, 3), (1, 2), (1, 3)])
 def test_some_hops_are_not_read_off_layers(first, last, tmp_path):
     """Whatever some_hops asks, it asks of every length, so there is no hop for each layer."""
