@@ -159,7 +159,7 @@ def check_hops_by_layer(config: Config) -> None:
     if task.asked_hops != slice(-1, None):
         raise BadInput(f"hop-every needs a task that asks the last hop alone, such as retrieval; got {task.name()}")
     if layers != (needed := every * (task.hardest + 1)):
-        raise BadInput(f"hop-every {every} needs {needed} layers for {task.hardest} hops; got {layers}")
+        raise BadInput(f"with hops {task.hardest}, hop-every {every} needs exactly {needed} layers; got {layers}")
 
 
 def check_frozen(config: Config, names: list[str]) -> None:
