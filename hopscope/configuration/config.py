@@ -77,7 +77,7 @@ class Training(Settings):
     )
     hop_every: int = setting(
         0,
-        "ask hop h of a task that asks the last alone after (h + 1) times so many layers, of every sequence; 0: do not",
+        "ask hop h after (h + 1) times so many layers, the last after all, if the task asks the last alone; 0: do not",
         low=0,
         since="0.2.0",
     )
@@ -90,7 +90,7 @@ class Training(Settings):
     frozen: str = setting(
         "",
         "weights that are not trained, by name, separated by commas; * stands for any part: 'W_E, *.b_O'; "
-        "for some updates only: 'W_K@0-200', until the 200th update",
+        "for some updates only: '*.W_QKV@0-200', until the 200th update",
         since="0.1.0",
     )
     seed: int = setting(0, "of initialisation and data", low=0)
@@ -200,15 +200,12 @@ class Config:
             raise BadInput("a curriculum whose batches differ in difficulty needs fresh data; leave examples at 0")
 
     def check_hops_by_layer(self) -> None:
-        """Raise BadInput unless every hop can be read off a layer of its own."""
+        """Raise BadInput unless hops can be read off layers; `hopscope.runs.demand` checks how many of both."""
         if not isinstance(self.task, ChainTask) or self.task.taught_by.asks_every_hop or self.training.deep_supervision:
             raise BadInput(
                 "hop-every needs a task of chains with a curriculum that asks the last hop alone, such as mixture, and "
                 "no deep-supervision"
             )
-        needed = self.training.hop_every * (self.task.hardest + 1)
-        if self.model.n_layers < needed:
-            raise BadInput(f"hop-every {self.training.hop_every} needs {needed} layers; got {self.model.n_layers}")
 
     def check_entropy(self) -> None:
         """Raise BadInput unless an entropy of attention is defined, and no loss is read off earlier layers."""

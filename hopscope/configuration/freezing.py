@@ -1,4 +1,4 @@
-"""Weights that are not trained, always or for a range of updates: `W_E, *.b_O, W_K2@0-150`.
+"""Weights that are not trained, always or for a range of updates: `W_E, *.b_O, *.W_QKV@0-150`.
 
 A range is written as a clamp's is: `@200` from the 200th update on, `@0-150` for the first 150 updates. A frozen weight
 has no gradient, so no optimizer moves it, decays it or accumulates momentum for it.
@@ -24,16 +24,16 @@ class Frozen:
 
     @classmethod
     def parse(cls, text: str) -> Frozen:
-        """The value written `W_K2@0-150`, or without a range. Raises BadInput."""
+        """The value written `*.W_QKV@0-150`, or without a range. Raises BadInput."""
         pattern, at, stretch = (part.strip() for part in text.partition("@"))
         if not at:
             return cls(pattern)
         steps = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", stretch)
         if not pattern or not steps:
-            raise BadInput(f"a weight frozen for a while must be written such as W_K2@0-150; got {text.strip()!r}")
+            raise BadInput(f"a weight frozen for a while must be written such as *.W_QKV@0-150; got {text.strip()!r}")
         begin, until = int(steps[1]), None if steps[2] is None else int(steps[2])
         if until is not None and until <= begin:
-            raise BadInput(f"a weight must thaw after it is frozen, such as W_K2@0-150; got {text.strip()!r}")
+            raise BadInput(f"a weight must thaw after it is frozen, such as *.W_QKV@0-150; got {text.strip()!r}")
         return cls(pattern, begin, until)
 
     def holds(self, parameter: str, step: int) -> bool:
@@ -45,7 +45,7 @@ def parse_frozen(text: str) -> tuple[Frozen, ...]:
     """Patterns separated by commas. Raises BadInput."""
     patterns = tuple(Frozen.parse(part) for part in text.split(",") if part.strip())
     if text.strip() and not patterns:
-        raise BadInput(f"frozen weights must be named, such as W_U, or W_K2@0-150 for a while; got {text.strip()!r}")
+        raise BadInput(f"frozen weights must be named, such as W_U, or *.W_O@0-150 for a while; got {text.strip()!r}")
     return patterns
 
 

@@ -21,7 +21,7 @@ def prior_of(config: Config) -> str:
     """What a run's heads are biased to attend to before training, in words; `none` if there is no bias."""
     code = catalogue.chosen("models.positions", getattr(config.model, "positions", None) or "input")
     parts = [
-        f"{value:g} for distance {distance} in {where_of(layer, head).strip() or 'every layer'}"
+        f"{value:g} for distance {distance} in {where_of(layer, head) or 'every layer'}"
         for layer, head, distance, value in entries(code.start if isinstance(code, Relative) else "")
     ]
     return f"attention's bias by distance starts at {' and '.join(parts)}" if parts else NONE

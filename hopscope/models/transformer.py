@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from hopscope.core import catalogue
-from hopscope.core.settings import BadInput, Variant, setting
+from hopscope.core.settings import BadInput, Variant, check_range, setting
 from hopscope.models.attention.base import Attention
 from hopscope.models.base import ATTENTION_NAMES, Cache, Model, Replacement, Replacements, Shape, Tap, passes
 from hopscope.models.base_kernels import KERNELS, LOOKING_BACK, reads_last_layer_in_part
@@ -234,7 +235,11 @@ class Transformer(Model):
             own_layers: number of layers with weights of their own; by default as in this model. If there are more, the
                 layers of this model are repeated.
             n_positions: the length of its longest sequence; embeddings of further positions or distances are 0.
+
+        Raises:
+            BadInput: loops is below 1.
         """
+        check_range("loops", loops, {"low": 1})
         shape = self.architecture
         own_layers = own_layers or shape.own_layers
         new = type(self)(
@@ -246,12 +251,11 @@ class Transformer(Model):
             learned_positions=self.learned_positions,
         )
         weights = self.state_dict()
-        new.load_state_dict(
-            {
-                name: lengthened(weights[in_first_loop(name, shape.own_layers)], value.shape)
-                for name, value in new.state_dict().items()
-            }
-        )
+        for name, value in new.state_dict().items():  # the new model's own tensors, without gradients
+            weight = weights[in_first_loop(name, shape.own_layers)]
+            shared = tuple(slice(min(sizes)) for sizes in zip(weight.shape, value.shape, strict=True))
+            value.zero_()
+            value[shared] = weight[shared]
         return new.to(self.device).train(self.training)
 
     @torch.no_grad()
@@ -403,18 +407,6 @@ class Transformer(Model):
             block.compile()
 
 
-def lengthened(weight: Tensor, shape: torch.Size) -> Tensor:
-    """A weight in another shape: padded with zeros at the end of each dimension, or cut off."""
-    new = weight.new_zeros(shape)
-    shared = tuple(slice(min(sizes)) for sizes in zip(weight.shape, shape, strict=True))
-    new[shared] = weight[shared]
-    return new
-
-
 def in_first_loop(name: str, own_layers: int) -> str:
     """A weight's name in the first loop: `blocks.1.attn.W_O` for `blocks.5.attn.W_O` if `own_layers` is 2."""
-    blocks, _, rest = name.partition(".")
-    if blocks != "blocks":
-        return name
-    layer, _, weight = rest.partition(".")
-    return f"blocks.{int(layer) % own_layers}.{weight}"
+    return re.sub(r"(?<=^blocks\.)\d+", lambda layer: str(int(layer[0]) % own_layers), name)

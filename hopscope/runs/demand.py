@@ -6,6 +6,7 @@ device), so that one of any size is counted in milliseconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from hopscope.core.memory import memory_free
 from hopscope.core.settings import BadInput
 from hopscope.interventions.clamps import parse_clamps
 from hopscope.models.base import Shape
+from hopscope.models.transformer import Architecture
 from hopscope.tasks.base import Task
 
 GIB = 1 << 30
@@ -131,11 +133,19 @@ def check_together(configs: Sequence[Config], at_once: int = 1) -> int:
 
 
 def check(config: Config) -> None:
-    """Raise BadInput for a run that does not fit into memory, freezes unknown weights, or has a clamp after its end."""
+    """Raise BadInput for a new run that cannot be trained as it says; a stored one may have been.
+
+    It does not fit into memory, freezes or starts weights that the model lacks, asks hops of other layers than it has,
+    or has a clamp after its end.
+    """
     sizes = parameters_of(config)
     demand(config, sizes).refuse("this run", "make the model, --batch, --val-size or --examples smaller")
     check_frozen(config, list(sizes))
+    if isinstance(shape := config.model, Architecture):
+        shape.code(config.task.inputs_carry_position).check(shape.own_layers)
     training = config.training
+    if training.hop_every:
+        check_hops_by_layer(config)
     for clamp in parse_clamps(training.clamps):
         if clamp.kind == "copied" and (training.deep_supervision or training.attention_entropy):
             raise BadInput(f"clamp '{clamp}' replaces the answers, so deep supervision or entropy would train others")
@@ -143,12 +153,21 @@ def check(config: Config) -> None:
             raise BadInput(f"clamp '{clamp}' would begin after the end, which is at step {config.training.steps}")
 
 
+def check_hops_by_layer(config: Config) -> None:
+    """Raise BadInput unless the last hop alone is asked, after the last layer: validation and report read that one."""
+    every, task, layers = config.training.hop_every, config.task, config.model.n_layers
+    if task.asked_hops != slice(-1, None):
+        raise BadInput(f"hop-every needs a task that asks the last hop alone, such as retrieval; got {task.name()}")
+    if layers != (needed := every * (task.hardest + 1)):
+        raise BadInput(f"with hops {task.hardest}, hop-every {every} needs exactly {needed} layers; got {layers}")
+
+
 def check_frozen(config: Config, names: list[str]) -> None:
     """Raise BadInput for a frozen weight that the model lacks, and if nothing is left to train."""
     frozen, steps = parse_frozen(config.training.frozen), config.training.steps
     for each in frozen:
         if not any(each.holds(name, each.begin) for name in names):
-            shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            shown = ", ".join(dict.fromkeys(re.sub(r".*\.", "*.", name) for name in names))
             raise BadInput(f"no weight is called {each.pattern!r}, which is to be frozen; there are {shown}")
         if each.begin >= steps > 0:
             raise BadInput(f"{each.pattern!r} would be frozen when training ends, after {steps} steps")

@@ -27,7 +27,7 @@ def further(
 
     Args:
         model: a transformer that was trained on the task.
-        task: a task of chains with a curriculum that asks only the last hop.
+        task: a task of chains that asks only the last hop, such as `retrieval` under the curriculum `mixture`.
         hops: numbers of hops to test; they may exceed those of training.
         loops: how often the layers run; 1 is the normal pass of a model without loops.
         chains: number of chains; 0: as in training.
@@ -38,13 +38,17 @@ def further(
         `{hops, loops, chains, accuracy, low, high, n}`, the 95 % Wilson interval between low and high.
 
     Raises:
-        BadInput: the model is no transformer, the task asks every hop, or n is below 1.
+        BadInput: the model is no transformer, or of a task of other sizes; the task asks other hops than the last; n or
+            a number of loops is below 1.
     """
-    if not isinstance(model, Transformer) or not isinstance(task, ChainTask) or task.taught_by.asks_every_hop:
+    if not isinstance(model, Transformer) or not isinstance(task, ChainTask) or task.asked_hops != slice(-1, None):
         raise BadInput(
-            "more hops are asked of a transformer whose task of chains has a curriculum that asks the last hop alone, "
-            "such as mixture"
+            "more hops are asked of a transformer whose task of chains asks the last hop alone, such as retrieval "
+            "under the curriculum mixture"
         )
+    sizes = (model.b_E is None, len(model.W_E), model.W_U.shape[1])
+    if sizes != (task.d_input is None, task.d_input or task.d_vocab, task.d_output):
+        raise BadInput(f"the model was made for another task than {task.name()}, of other sizes; give its run's task")
     check_range("n", n, {"low": 1})
     loops = list(loops)
     for asked in hops:

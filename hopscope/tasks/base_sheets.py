@@ -33,7 +33,7 @@ class SheetTask(Task):
         "order of the steps: deepest_first (section 3.1), nearest_first, shuffled (in each sequence), or 3,1,2 …",
     )
     curriculum: str = setting(
-        "implicit", "implicit: every hop is asked (section 7); mixture, staged, layerwise, none: the last"
+        "implicit", "implicit: every hop is asked (section 7); mixture, cumulative, staged, layerwise, none: the last"
     )
 
     def __post_init__(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -109,3 +112,13 @@ def test_answers_at_some_positions_are_those_of_the_whole_pass(architecture):
                 atol=0.05,
                 rtol=0.05,
             )
+
+
+def test_the_page_of_models_writes_settings_with_their_defaults():
+    """Every variant of the laboratory has a row; `str` leaves defaults out."""
+    page = Path(__file__).parents[2] / "docs" / "models.md"
+    rows = re.findall(r"^\| `([^`]+)` \|", page.read_text().partition("## Attention")[2].partition("## ")[0], re.M)
+    chosen = [catalogue.chosen("models.attention", row) for row in rows]
+    assert [str(one) for one in chosen] == [one.name() for one in chosen]
+    ours = {path.stem for path in (page.parents[1] / "hopscope" / "models" / "attention").glob("[!_]*.py")}
+    assert {one.name() for one in chosen} == ours & {*catalogue.names("models.attention")}

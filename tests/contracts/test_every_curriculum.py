@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+
 import pytest
 import torch
 
@@ -130,3 +133,8 @@ def test_cumulative_stages_add_a_difficulty_each_and_keep_the_others():
         assert set(drawn) == expected
         even = 600 / len(expected)
         assert all(abs(drawn.count(hops) - even) <= 5 * even**0.5 for hops in expected)
+
+
+def test_the_option_names_every_curriculum():
+    [field] = [field for field in fields(Retrieval) if field.name == "curriculum"]
+    assert {*CURRICULA} <= {*re.findall(r"\w+", field.metadata["help"])}

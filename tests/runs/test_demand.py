@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -84,6 +85,43 @@ def test_a_run_that_would_train_nothing_is_refused_before_a_folder_is_made(tmp_p
     with pytest.raises(BadInput, match=f"nothing is left to train at step {at}: .* freezes every weight"):
         train(config(frozen=frozen, steps=steps), tmp_path / "run", threads=1)
     assert not tree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("start", "layers", "loops", "named", "last"),
+    [("L5 1:4", 2, 1, 5, 1), ("L0 1:4; L2H0 2:3", 4, 2, 2, 1), ("L9 1:4", 4, 2, 9, 1), ("L1 1:4", 3, 3, 1, 0)],
+)
+def test_a_bias_that_starts_in_a_missing_layer_is_refused_and_a_stored_run_with_it_loads(
+    tmp_path, monkeypatch, start, layers, loops, named, last
+):
+    """Layers of later loops have no bias of their own."""
+    positions = f"relative(start={start!r})"
+    recipe = replace(config(), model=Architecture(n_layers=layers, loops=loops, d_model=8, positions=positions))
+    with pytest.raises(BadInput, match=f"names layer {named}; the last with its own weights is {last}$"):
+        train(recipe, tmp_path / "run", threads=1)
+    assert not tree(tmp_path)
+    with monkeypatch.context() as earlier:  # as it was stored before layers were checked
+        earlier.setattr("hopscope.models.positions.relative.Relative.check", lambda *_: None)
+        train(recipe, tmp_path / "run", threads=1)
+    stored = load(tmp_path / "run")
+    assert stored.config.identity == recipe.identity and len(stored.model.blocks) == layers // loops
+    assert train(recipe, tmp_path / "run", threads=1).done
+
+
+def test_the_weights_that_can_be_frozen_are_named_once_as_they_are_written(tmp_path):
+    """The refusal's names can be given: those of layers with *, which stands for any layer."""
+    with pytest.raises(BadInput, match="no weight is called 'W_K'") as refused:
+        train(config(frozen="W_K@0-2"), tmp_path / "run", threads=1)
+    assert not tree(tmp_path)
+    names = str(refused.value).partition("there are ")[2].split(", ")
+    assert names[:3] == ["W_E", "b_E", "W_U"] and "*.W_QKV" in names and len({*names}) == len(names)
+    assert train(config(frozen=", ".join(f"{name}@0-2" for name in names if name != "W_U")), tmp_path, threads=1).done
+
+
+def test_the_examples_of_frozen_freeze_weights(tmp_path):
+    [setting] = [field for field in fields(Training) if field.name == "frozen"]
+    for number, example in enumerate(re.findall("'([^']+)'", setting.metadata["help"])):
+        train(config(frozen=example, steps=300, log_every=300), tmp_path / str(number), threads=1)
 
 
 def test_discovery_itself_refuses_what_does_not_fit():

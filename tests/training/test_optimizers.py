@@ -158,7 +158,7 @@ def test_a_run_with_weights_that_thaw_resumes(optimizer, tmp_path):
 @pytest.mark.parametrize(
     ("frozen", "complaint"),
     [
-        ("W_U@", "must be written such as W_K2@0-150; got 'W_U@'"),
+        ("W_U@", r"must be written such as \*.W_QKV@0-150; got 'W_U@'"),
         ("@3", "must be written such as"),
         ("W_U@5-5", "must thaw after it is frozen"),
         (" ,, ", "frozen weights must be named"),

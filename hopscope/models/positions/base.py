@@ -34,6 +34,9 @@ class Positions(Variant, ABC):
         """
         return {}
 
+    def check(self, own_layers: int) -> None:
+        """Raise BadInput if a setting names a layer without weights of its own; asked before new runs alone."""
+
     def turn(self, heads: Heads, places: Float[Tensor, "position"]) -> Heads:
         """Queries or keys, rotated by their positions."""
         return heads

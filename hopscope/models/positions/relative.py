@@ -34,8 +34,8 @@ class Relative(Positions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        written = [f"{where_of(layer, head)}{place}:{value:g}" for layer, head, place, value in entries(self.start)]
-        object.__setattr__(self, "start", "; ".join(written))  # the canonical text
+        written = [f"{where_of(layer, head)} {place}:{value:g}" for layer, head, place, value in entries(self.start)]
+        object.__setattr__(self, "start", "; ".join(map(str.strip, written)))  # the canonical text
         if written and not self.scale:
             raise BadInput("a relative code that starts above 0 needs a scale above 0")
 
@@ -50,6 +50,11 @@ class Relative(Positions):
             if in_layer in (None, layer):
                 beta[slice(None) if head is None else head, distance] = value / self.scale
         return {"beta": beta}
+
+    def check(self, own_layers: int) -> None:
+        named = max((layer or 0 for layer, *_ in entries(self.start)), default=0)
+        if named >= own_layers:
+            raise BadInput(f"relative start names layer {named}; the last with its own weights is {own_layers - 1}")
 
     def bias(self, own: Own, mask: Float[Tensor, "query key"]) -> Float[Tensor, "head query key"]:
         return mask + self.scale * own["beta"][:, distances(len(mask), mask.device).abs()]
@@ -66,6 +71,5 @@ def entries(start: str) -> Iterator[tuple[int | None, int | None, int, float]]:
 
 
 def where_of(layer: int | None, head: int | None) -> str:
-    """The prefix `L0H1 `, `L0 `, `H1 ` or an empty text."""
-    where = ("" if layer is None else f"L{layer}") + ("" if head is None else f"H{head}")
-    return f"{where} " if where else ""
+    """`L0H1`, `L0`, `H1` or an empty text."""
+    return ("" if layer is None else f"L{layer}") + ("" if head is None else f"H{head}")
