@@ -181,7 +181,7 @@ def hops_learnt(losses: Mapping[str, float]) -> int:
 
 
 def rows_in(folder: Path = ROWS) -> list[Row]:
-    """The rows in a folder, by name. Raises BadInput if it has none, or any folder that does not belong on the board."""
+    """The rows in a folder, by name. Raises BadInput if it has none, or a folder that does not belong on the board."""
     found = [row_of(Run(path)) for path in sorted(folder.glob("[!.]*/"))]
     if not found:
         raise BadInput(f"there are no rows in {folder}; they come with a checkout of hopscope, not with the package")
