@@ -115,9 +115,14 @@ class RunReader:
         return "config.json" in names
 
     def read(self, name: str) -> bytes:
-        """The bytes of one of the run's files, checked by the manifest once it is done. Raises Damaged."""
+        """The bytes of one of the run's files, checked by the manifest once it is done. Raises Damaged.
+
+        They are empty as long as the run has no such file, or if it was sealed without one, as a row of the board is.
+        """
         path = self.path / name
-        return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
+        if not path.exists() and not (self.done and name in (listed(self.path) or OWN)):
+            return b""
+        return read_listed(self.path, name) if self.done else read_file(path)
 
     def read_lines(self, name: str, shape: Any) -> list[dict[str, Any]]:
         """The objects of a JSON-lines file; empty if it does not exist yet. Raises Damaged."""

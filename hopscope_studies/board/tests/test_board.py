@@ -16,6 +16,7 @@ from hopscope.core import outside
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import enlist
 from hopscope.models.transformer import Architecture
+from hopscope.runs.integrity import check
 from hopscope.runs.run import Run, load
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.some_hops import SomeHops
@@ -51,6 +52,18 @@ def test_a_row_is_small_and_whole(row):
     files = [file for file in row.run.path.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < LARGEST
     assert row.run.verified
+    found = check(row.run.path)
+    assert (found.state, found.faults, found.unverified) == ("whole", (), ())
+
+
+def test_show_describes_a_row_though_it_has_no_curves(capsys):
+    """A row has no metrics.jsonl: its losses are those of its report, and it has no logged rows."""
+    [row] = [row for row in EVERY if row.name == "two_hops_muon"]
+    assert main(["show", str(row.run.path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    losses = {words[0]: words[1] for words in lines if words and words[0] in row.hop_losses}
+    assert losses == {hop: f"{loss:.4f}" for hop, loss in row.hop_losses.items()}
+    assert ["training"] in [words[:1] for words in lines] and row.run.rows == []
 
 
 def test_its_command_is_its_recipe(row, monkeypatch, tmp_path, capsys):
