@@ -300,3 +300,17 @@ def test_show_claims_no_more_than_it_read(ask, tmp_path):
     """It reads a run's small files; of weights, and of what was found later, verify speaks."""
     said = ask("show", trained(tmp_path / "run").path)[1]
     assert "files: the small ones match manifest.json" in said and "'hopscope verify'" in said
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_show_describes_a_run_without_losses(ask, tmp_path, done):
+    """A report need not have losses by hop, and a run that has just begun has no rows."""
+    run = trained(tmp_path / "run")
+    (run.path / MANIFEST).unlink()
+    if done:
+        (run.path / "report.json").write_text('{"loss": 1.0}')
+    else:
+        (run.path / "DONE").unlink()
+        (run.path / "metrics.jsonl").unlink()
+    code, out, _ = ask("show", run.path)
+    assert code == 0 and "no losses yet" in out and "training" in out
