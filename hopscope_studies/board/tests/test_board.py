@@ -123,6 +123,32 @@ def test_losses_can_be_measured_anew(capsys, monkeypatch):
     assert {value["loss"] for value in json.loads(capsys.readouterr().out)} == {0.5}
 
 
+@pytest.mark.parametrize(
+    "option", [["--json"], ["--by", "hops"], ["--rerun", "64"], ["--d-symbol", "4"], ["--no-prior"], ["--how"]]
+)
+def test_options_of_the_table_are_refused_beside_add(option, tmp_path, capsys):
+    """`--add` prints no table; it also writes nothing then."""
+    before = sorted(ROWS.iterdir())
+    assert main(["board", "packaged", "--add", "mine", *option]) == 2
+    assert capsys.readouterr().err == f"hopscope: {option[0]} has no effect with --add; leave it out\n"
+    assert sorted(ROWS.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--d-symbol", "5"], "symbols of 5 dimensions"),
+        (["--no-curriculum", "--d-symbol", "16"], "symbols of 16 dimensions, no curriculum"),
+    ],
+)
+def test_a_category_without_rows_is_said(options, words, capsys):
+    assert main(["board", *options]) == 0
+    out, err = capsys.readouterr()
+    assert out == "" and err == f"hopscope: no row has {words}\n"
+    assert main(["board", "--json", *options]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
 # The fewest layers -------------------------------------------------------------------------------------------------
 
 
