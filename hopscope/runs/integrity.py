@@ -8,7 +8,6 @@ training or older than manifests, is checked as far as possible. A file in no ma
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from hopscope.core.places import DONE, TABLE, Kind, inside, kind_of
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_lines, read_checked
 from hopscope.core.wording import shape
+from hopscope.runs.reading import check_seen
 from hopscope.runs.run import OWN, Run
 
 State = Literal["whole", "unverified", "unfinished", "damaged"]
@@ -252,12 +252,8 @@ def first_misfit(run: Run, tensors: Mapping[str, Tensor]) -> str | None:
 def check_course(run: Run, step: int) -> None:
     """Raise Damaged unless the run's rows begin with those that the checkpoint saw."""
     about = run.stored(step)[0]
-    path, seen = run.path / "metrics.jsonl", about.get("metrics_bytes")
+    path = run.path / "metrics.jsonl"
     data = run.read(path.name)
-    if run.done and not path.exists():  # sealed without its rows, as a row of the board is
-        return
-    if type(seen) is not int or len(data) < seen:
-        raise Damaged(f"{path} is cut short: {len(data)} bytes, though the checkpoint of step {step} saw {seen}")
-    expected = about.get("metrics_sha256")
-    if expected is not None and hashlib.sha256(data[:seen]).hexdigest() != expected:
-        raise Damaged(f"{path} is altered: its sha256 does not match what the checkpoint of step {step} saw")
+    if path.exists() or not run.done:  # else it was sealed without its rows, as a row of the board is
+        by = f"the checkpoint of step {step}"
+        check_seen(path, data, about.get("metrics_bytes"), about.get("metrics_sha256"), by)
