@@ -32,7 +32,8 @@ from hopscope.theory import depth, shifted
 
 #: Where the committed rows are.
 ROWS = Path(__file__).parent / "rows"
-#: A hop counts as learnt once its loss on fresh sequences is below this (0.75 is a guess), as in all our tables.
+#: The board counts a hop once its loss on fresh sequences is below this (0.75 is a guess). This is stricter than the
+#: task's own threshold for a learnt hop, 0.5, which `hopscope show` uses.
 LEARNT = 0.1
 #: The problem of every row; what else a task of retrieval can set is part of the recipe.
 PROBLEM = {"n_chains": 4}

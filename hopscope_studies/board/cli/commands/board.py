@@ -52,9 +52,10 @@ def command(
 ) -> None:
     """Rank trained models by the hops that they have learnt, then by the resources that these took.
 
-    Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop is learnt
-    where its loss is below 0.1 on fresh sequences. --by chooses the category; --by hops ranks equal hops by their
-    loss. With --d-symbol, --no-curriculum or --no-prior the category is judged among fewer rows.
+    Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop counts
+    where its loss is below 0.1 on fresh sequences ('hopscope show' calls it learnt below 0.5). --by chooses the
+    category; --by hops ranks equal hops by their loss. With --d-symbol, --no-curriculum or --no-prior the category is
+    judged among fewer rows.
     """
     from hopscope.runs.run import load
     from hopscope_studies.board.rerun import losses
