@@ -178,7 +178,7 @@ def answer(command: click.Command, name: str, arguments: Sequence[str] | None) -
         return complain(str(error.strerror), 2 if error.errno in USERS_CHOICE else 1)
     except (KeyboardInterrupt, click.Abort) as stop:
         words = str(stop.__cause__ or stop)  # click wraps the interrupt in an Abort
-        return complain(words or "interrupted; the same command starts again", 130)
+        return complain(words or "interrupted; the same command goes on from what was kept, or starts anew", 130)
     except (BrokenPipeError, SystemExit) as closed:  # by the reader, such as `head`; click then exits with 1
         if getattr(closed, "code", 1) != 1:
             raise

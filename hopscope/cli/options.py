@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,6 +45,14 @@ class Place(click.Path):
 
 
 PATH = Place(path_type=Path)
+
+
+class Between(click.FloatRange):
+    """A number within bounds. NaN is refused, too, though it is neither below nor above a bound."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        return self.fail(f"{value} is not a number", param, ctx) if math.isnan(number) else number
 
 
 def ask_for_progress(_: click.Context, __: click.Parameter, wanted: bool) -> None:
@@ -177,8 +186,7 @@ def setting_options(settings: type[Settings], *but: str) -> Decorator:
     def added(command: Any) -> Any:
         for field in reversed(dataclasses.fields(settings)):
             if field.name not in but:
-                option = click.option(cls=Setting, field=field, field_type=hints_of(settings)[field.name])
-                command = option(command)
+                command = click.option(cls=Setting, field=field, field_type=hints_of(settings)[field.name])(command)
         return command
 
     return added
@@ -186,11 +194,9 @@ def setting_options(settings: type[Settings], *but: str) -> Decorator:
 
 def pick(settings: type[Settings], given: Mapping[str, Any], otherwise: Mapping[str, Any] | None = None) -> Any:
     """Settings from the command line; a field that was not given comes from `otherwise`, else from its default."""
-    values = dict(otherwise or {})
-    for field in dataclasses.fields(settings):
-        if given.get(field.name) is not None:
-            values[field.name] = given[field.name]
-    return settings.from_dict(values)
+    names = [field.name for field in dataclasses.fields(settings)]
+    chosen = {name: given[name] for name in names if given.get(name) is not None}
+    return settings.from_dict({**(otherwise or {}), **chosen})
 
 
 class Listed(click.Group):

@@ -16,7 +16,7 @@ from hopscope.core.storage import Damaged, alone, append, clear_errors, fingerpr
 from hopscope.core.strangers import Number, json_of, misfit
 from hopscope.language.layouts.base import Rendered
 
-NAME = "records.jsonl"
+NAME, DIGEST = "records.jsonl", "line_sha256"
 Record = dict[str, Any]
 #: Shapes of what is read back: of a text, and of log-likelihoods.
 TEXT = {"key": str, "said": {"text": str, "finish_reason?": str, "thoughts?": str, "left_out?": [str]}}
@@ -26,6 +26,11 @@ SCORES = {"key": str, "said": {"scores": [Number], "blank": [Number]}}
 def key_of(about: Mapping[str, Any]) -> str:
     """The key of an attempt: sixteen hexadecimal digits of a hash of everything that its answer depends on."""
     return fingerprint(about)[:16]
+
+
+def digest(record: Record) -> str:
+    """Sixteen hexadecimal digits of a hash of a record's values, in whatever order; some may be infinite."""
+    return fingerprint(json.dumps(record, sort_keys=True))[:16]
 
 
 def hash_of(rendered: Rendered, blank: Rendered | None) -> str:
@@ -77,26 +82,28 @@ class Records:
                 with suppress(OSError):
                     place.rmdir()
 
-    def load(self) -> None:
-        """Read the file, and cut off an incomplete last line."""
+    def load(self, mode: str = "r+b") -> None:
+        """Read the file and, unless it is opened only to be read, cut off an incomplete last line. Raises Damaged."""
         assert self.path is not None
         if not self.path.is_file():
             return
         end = 0
-        with clear_errors(self.path), self.path.open("r+b") as file:
+        with clear_errors(self.path), self.path.open(mode) as file:
             for number, line in enumerate(file, 1):
                 if line.endswith(b"\n"):
                     self.read(line, number)
                     end += len(line)
-            file.truncate(end)
+            if file.writable():
+                file.truncate(end)
 
     def read(self, line: bytes, number: int) -> None:
-        """Read one line of the file. Raises Damaged if it is no record."""
+        """Read one line of the file. Raises Damaged if it is no record, or not as it was written."""
         try:
             record = json_of(line, infinities=True)  # an answer may have no probability without the statements
         except ValueError:
             record = None
-        if misfit(record, TEXT, "it") and misfit(record, SCORES, "it"):
+        strange = misfit(record, TEXT, "it") and misfit(record, SCORES, "it")
+        if strange or record.pop(DIGEST, None) not in (None, digest(record)):  # older versions wrote no digest
             raise Damaged(f"{self.path} is altered in line {number}; delete that line to ask again")
         self.said[record["key"]] = record["said"]
 
@@ -105,5 +112,5 @@ class Records:
         kept = list(records)
         self.said |= {one["key"]: one["said"] for one in kept}
         if self.path is not None and kept:
-            append(self.path, "".join(json.dumps(one) + "\n" for one in kept).encode())
+            append(self.path, "".join(json.dumps(one | {DIGEST: digest(one)}) + "\n" for one in kept).encode())
             sync_file(self.path)

@@ -7,7 +7,7 @@ training or older than manifests, is checked as far as possible. A file in no ma
 
 from __future__ import annotations
 
-import hashlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,9 @@ from torch import Tensor
 
 from hopscope.core.places import DONE, TABLE, Kind, inside, kind_of
 from hopscope.core.settings import BadInput
-from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_json, parse_lines, read_checked, read_file
+from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, parse_lines, read_checked
 from hopscope.core.wording import shape
+from hopscope.runs.reading import check_seen
 from hopscope.runs.run import OWN, Run
 
 State = Literal["whole", "unverified", "unfinished", "damaged"]
@@ -163,13 +164,11 @@ def damages(folder: Path, unfinished: bool, watch: Watch, partial: bool) -> Dama
 
 
 def found_by(look: Callable[[], object]) -> Damaged | None:
-    """The Damaged that a call raises, or None; another BadInput is turned into Damaged."""
+    """The BadInput that a call raises, as Damaged; None if it raises none."""
     try:
         look()
-    except Damaged as damage:
-        return damage
-    except BadInput as strange:
-        return Damaged(str(strange))
+    except BadInput as fault:
+        return Damaged(str(fault))
     return None
 
 
@@ -183,23 +182,18 @@ def damages_of_run(
     if (damage := found_by(lambda: run.config)) is not None:
         yield run.path / "config.json", damage
         return
-    yield from damages_of_rows(run)
-    for name in filter(lambda name: (run.path / name).exists(), FINDINGS):
-        if (damage := found_by(lambda: run.finding(name))) is not None:  # noqa: B023 (called at once)
+    looks: dict[str, Callable[[], object]] = {
+        "metrics.jsonl": lambda: check_rows(run),
+        "sessions.jsonl": lambda: run.sessions,
+        "report.json": lambda: run.report,
+        **{name: functools.partial(run.finding, name) for name in FINDINGS if (run.path / name).exists()},
+    }
+    for name, look in looks.items():
+        if (damage := found_by(look)) is not None:
             yield run.path / name, damage
     goes_on = run.done or partial or any((run.folder(step) / "optimizer.safetensors").exists() for step in run.steps)
     for step in run.steps if steps is None else steps:
         yield from damages_of_checkpoint(run, step, watch, needed=not goes_on and step == run.step)
-
-
-def damages_of_rows(run: Run) -> Damages:
-    """What is wrong with a run's rows, sessions and report."""
-    if (damage := found_by(lambda: check_rows(run))) is not None:
-        yield run.path / "metrics.jsonl", damage
-    for name in ("sessions.jsonl", *(["report.json"] if run.done else [])):
-        parse = parse_json if name.endswith(".json") else parse_lines
-        if (damage := found_by(lambda: parse(run.path / name, run_file(run, name)))) is not None:  # noqa: B023
-            yield run.path / name, damage
 
 
 def damage_of_rows(run: Run) -> Damaged | None:
@@ -207,15 +201,10 @@ def damage_of_rows(run: Run) -> Damaged | None:
     return found_by(lambda: check_rows(run)) or (found_by(lambda: check_course(run, run.step)) if run.steps else None)
 
 
-def run_file(run: Run, name: str) -> bytes:
-    """The bytes of one of a run's files; empty if an unfinished run does not have it yet."""
-    return read_file(run.path / name) if run.done or (run.path / name).exists() else b""
-
-
 def check_rows(run: Run) -> None:
     """Raise Damaged unless a run's rows can be ones: rising steps, each with its losses."""
     path, before = run.path / "metrics.jsonl", -1
-    for number, row in enumerate(parse_lines(path, run_file(run, path.name)), 1):
+    for number, row in enumerate(parse_lines(path, run.read(path.name)), 1):
         step, hops = row.get("step"), row.get("hop_losses")
         losses = [row.get("val_loss"), *(hops.values() if isinstance(hops, dict) else [None])]
         if type(step) is not int or not all(isinstance(loss, int | float) for loss in losses):
@@ -263,10 +252,8 @@ def first_misfit(run: Run, tensors: Mapping[str, Tensor]) -> str | None:
 def check_course(run: Run, step: int) -> None:
     """Raise Damaged unless the run's rows begin with those that the checkpoint saw."""
     about = run.stored(step)[0]
-    path, seen = run.path / "metrics.jsonl", about.get("metrics_bytes")
-    data = run_file(run, "metrics.jsonl")
-    if type(seen) is not int or len(data) < seen:
-        raise Damaged(f"{path} is cut short: {len(data)} bytes, though the checkpoint of step {step} saw {seen}")
-    expected = about.get("metrics_sha256")
-    if expected is not None and hashlib.sha256(data[:seen]).hexdigest() != expected:
-        raise Damaged(f"{path} is altered: its sha256 does not match what the checkpoint of step {step} saw")
+    path = run.path / "metrics.jsonl"
+    data = run.read(path.name)
+    if path.exists() or not run.done:  # else it was sealed without its rows, as a row of the board is
+        by = f"the checkpoint of step {step}"
+        check_seen(path, data, about.get("metrics_bytes"), about.get("metrics_sha256"), by)

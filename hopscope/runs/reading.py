@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from difflib import get_close_matches
@@ -115,9 +116,14 @@ class RunReader:
         return "config.json" in names
 
     def read(self, name: str) -> bytes:
-        """The bytes of one of the run's files, checked by the manifest once it is done. Raises Damaged."""
+        """The bytes of one of the run's files, checked by the manifest once it is done. Raises Damaged.
+
+        They are empty as long as the run has no such file, or if it was sealed without one, as a row of the board is.
+        """
         path = self.path / name
-        return read_listed(self.path, name) if self.done else read_file(path) if path.exists() else b""
+        if not path.exists() and not (self.done and name in (listed(self.path) or OWN)):
+            return b""
+        return read_listed(self.path, name) if self.done else read_file(path)
 
     def read_lines(self, name: str, shape: Any) -> list[dict[str, Any]]:
         """The objects of a JSON-lines file; empty if it does not exist yet. Raises Damaged."""
@@ -290,6 +296,14 @@ class RunReader:
         if self.done:  # also reject an intact checkpoint that replaced the one sealed with the run
             read_listed(self.path, vouching(folder))
         return manifest, tensors
+
+
+def check_seen(path: Path, data: bytes, seen: Any, sha256: str | None, by: str) -> None:
+    """Raise Damaged unless a run's rows begin with those that a checkpoint saw, which is named by `by`."""
+    if type(seen) is not int or len(data) < seen:
+        raise Damaged(f"{path} is cut short: {len(data)} bytes, though {by} saw {seen}")
+    if sha256 is not None and hashlib.sha256(data[:seen]).hexdigest() != sha256:
+        raise Damaged(f"{path} is altered: its sha256 does not match what {by} saw")
 
 
 def vouching(checkpoint: Path) -> str:

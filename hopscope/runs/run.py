@@ -35,7 +35,6 @@ from hopscope.core import catalogue, environment
 from hopscope.core.settings import BadInput
 from hopscope.core.storage import (
     TEMPORARY,
-    Damaged,
     alone,
     append,
     clear_errors,
@@ -48,7 +47,7 @@ from hopscope.core.storage import (
     write_json,
 )
 from hopscope.runs.demand import check
-from hopscope.runs.reading import FORMAT, OWN as OWN, RunReader, vouching
+from hopscope.runs.reading import FORMAT, OWN as OWN, RunReader, check_seen, vouching
 
 BEGINNING = ".begin"  # held while config.json is written: several workers may begin a run at the same moment
 SHIPPED = Path(__file__).parents[1] / "assets" / "packaged"  # packed by bench/pack_demo.py
@@ -146,10 +145,7 @@ class Run(RunReader):
         """Drop rows logged after a checkpoint. Raises Damaged if rows before it are missing or altered."""
         path = self.path / "metrics.jsonl"
         data = path.read_bytes() if path.is_file() else b""
-        if len(data) < metrics_bytes:
-            raise Damaged(f"{path} is cut short: {len(data)} bytes, though its checkpoint saw {metrics_bytes}")
-        if sha256 is not None and hashlib.sha256(data[:metrics_bytes]).hexdigest() != sha256:
-            raise Damaged(f"{path} is altered: its sha256 does not match what its checkpoint saw")
+        check_seen(path, data, metrics_bytes, sha256, "its checkpoint")
         if len(data) > metrics_bytes:
             write_file(path, data[:metrics_bytes])
 

@@ -22,16 +22,18 @@ from typing import Any, cast
 import safetensors.torch
 
 from hopscope.core.settings import BadInput, Settings, flag_of
-from hopscope.core.storage import make_folder, read_manifest, write_folder
+from hopscope.core.storage import listed, make_folder, read_manifest, write_folder
 from hopscope.experiments.priors import NONE, prior_of
 from hopscope.models.transformer import Architecture, default_positions
+from hopscope.runs.reading import vouching
 from hopscope.runs.run import Run
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.theory import depth, shifted
 
 #: Where the committed rows are.
 ROWS = Path(__file__).parent / "rows"
-#: A hop counts as learnt once its loss on fresh sequences is below this (0.75 is a guess), as in all our tables.
+#: The board counts a hop once its loss on fresh sequences is below this (0.75 is a guess). This is stricter than the
+#: task's own threshold for a learnt hop, 0.5, which `hopscope show` uses.
 LEARNT = 0.1
 #: The problem of every row; what else a task of retrieval can set is part of the recipe.
 PROBLEM = {"n_chains": 4}
@@ -180,18 +182,23 @@ def hops_learnt(losses: Mapping[str, float]) -> int:
 
 
 def rows_in(folder: Path = ROWS) -> list[Row]:
-    """The rows in a folder, by name. Raises BadInput where there is none, or one that does not belong on the board."""
-    found = [row_of(Run(path.parent)) for path in sorted(folder.glob("*/config.json"))]
+    """The rows in a folder, by name. Raises BadInput if it has none, or a folder that does not belong on the board."""
+    found = [row_of(Run(path)) for path in sorted(folder.glob("[!.]*/"))]
     if not found:
         raise BadInput(f"there are no rows in {folder}; they come with a checkout of hopscope, not with the package")
     return found
 
 
 def row_of(run: Run) -> Row:
-    """A run as a row. Raises BadInput if it is not finished, or does not answer the board's problem."""
+    """A run as a row.
+
+    Raises:
+        BadInput: it is no run, is not finished, does not answer the board's problem, has files that no manifest lists,
+            or reports losses that no model can have.
+    """
+    task, model = run.task, run.config.model
     if not run.done:
         raise BadInput(f"{run.path} is not finished; a row is a finished run: train it to its end first")
-    task, model = run.task, run.config.model
     if run.config.origin is not None:
         raise BadInput(f"{run.path} holds weights that were not trained here; a row is a trained model")
     values = task.as_dict() if type(task) is Retrieval else {}  # a task of an outsider's file may pose less
@@ -202,7 +209,24 @@ def row_of(run: Run) -> Row:
         raise BadInput(
             f"{run.path} is no transformer, so its layers cannot be compared; the board has none of its kind"
         )
+    check_report(run)
     return Row(run)
+
+
+def check_report(run: Run) -> None:
+    """Raise BadInput unless manifests list what a row is made of, and its report has possible losses for its hops."""
+    names, asked = listed(run.path), run.task.hop_names
+    if bare := [name for name in (*CARRIED, vouching(run.folder(run.step))) if name not in names]:
+        raise BadInput(
+            f"{run.path / bare[0]} is in no manifest, which a row must have to be trusted; restore the folder from a "
+            "copy or, if you trained the run, write its manifest by 'hopscope verify --write'"
+        )
+    losses = (run.report or {}).get("hop_losses", {})
+    if (*losses,) != asked or not all(loss is not None and loss >= run.task.floor for loss in losses.values()):
+        raise BadInput(
+            f"{run.path / 'report.json'} must state a loss of at least {run.task.floor:g} for each hop asked "
+            f"({', '.join(asked)}), in this order; restore it from a copy"
+        )
 
 
 def add(run: Run, name: str, folder: Path = ROWS) -> Row:

@@ -364,6 +364,55 @@ def test_a_line_that_holds_no_answer_is_named(said, tmp_path):
         evaluate(counting(), Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
 
 
+@pytest.mark.parametrize("line", ["garbage", "[]", "3", "null", '{"key": "a", "said": {}}', "null{}", '{"key": "a"'])
+def test_verify_reads_records_as_an_evaluation_does(line, tmp_path, capsys):
+    """A line that an evaluation refuses is a fault of the folder, in the same words; so is one that was cut short."""
+    asked = (Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
+    write_table(tmp_path, [evaluate(counting(), *asked).row])
+    assert main(["verify", str(tmp_path)]) == 0
+    path = tmp_path / "records.jsonl"
+    whole = path.read_text().splitlines(keepends=True)
+    for number in (1, 3):
+        lines = [f"{line}\n" if place == number else kept for place, kept in enumerate(whole, 1)]
+        path.write_text("".join(lines))
+        capsys.readouterr()
+        with pytest.raises(Damaged, match=f"altered in line {number}; delete that line to ask again"):
+            evaluate(counting(), *asked)
+        assert main(["verify", str(tmp_path)]) == 2
+        out = capsys.readouterr().out
+        assert f"{path} is altered in line {number}; delete that line to ask again\n" in out and "1 fault" in out
+        assert path.read_text() == "".join(lines)
+
+
+def test_verify_leaves_a_torn_last_line_to_the_evaluation(tmp_path, capsys):
+    """A kill leaves one: it is no fault, since its question is asked again; reading to verify does not cut it off."""
+    write_table(tmp_path, [evaluate(counting(), Equations(), Code(), GreedyStrict(), ALL, tmp_path).row])
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(path.read_bytes()[:-7])
+    torn = path.read_bytes()
+    assert main(["verify", str(tmp_path)]) == 0 and path.read_bytes() == torn
+
+
+def test_an_answer_that_was_edited_is_named(tmp_path, capsys):
+    """The right answer in place of a wrong one: each line states a digest of itself, as new versions write it."""
+    asked = (Equations(), Code(), GreedyStrict(), Evaluation(count=3), tmp_path)
+    row = evaluate(counting("last_line"), *asked).row
+    write_table(tmp_path, [row])
+    path = tmp_path / "records.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    right = [one | {"said": one["said"] | {"text": one["answer"]}} for one in records]
+    path.write_text("".join(json.dumps(one) + "\n" for one in right))
+    with pytest.raises(Damaged, match=r"records\.jsonl is altered in line 3"):
+        evaluate(counting("last_line"), *asked)
+    assert main(["verify", str(tmp_path)]) == 2 and "is altered in line 3" in capsys.readouterr().out
+    plain = [{name: value for name, value in one.items() if name != "line_sha256"} for one in records]
+    for same in ([dict(reversed(one.items())) for one in records], plain):  # other spelling; of an older version
+        path.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in same))
+        assert main(["verify", str(tmp_path)]) == 0
+        again = counting("last_line")
+        assert evaluate(again, *asked).row == row and again.asked == 0
+
+
 class Wrong(Counting):
     """Gives every answer the same log-likelihood, until it is mended; `prior` is one without statements."""
 
@@ -391,6 +440,7 @@ def test_scores_that_cannot_be_right_are_asked_again(wrong, words, tmp_path):
     path = tmp_path / "records.jsonl"
     first, *others = map(json.loads, path.read_text().splitlines())
     first["said"]["scores"] = [wrong] * 4
+    del first["line_sha256"]  # which older versions did not write
     path.write_text("".join(json.dumps(one) + "\n" for one in (first, *others)))
     model.asked = 0
     assert evaluate(model, *asked).row == row and model.asked > 0

@@ -141,3 +141,13 @@ def test_cost_is_told_and_nothing_is_asked(tmp_path, monkeypatch, capsys):
     assert main([*line.split(), "--speed", "100", "64"]) == 0
     assert "in all at most 120 requests" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["price", "speed", "timeout"])
+@pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+def test_a_price_or_a_time_is_a_number_within_bounds(option, number, capsys):
+    """NaN is neither below nor above any bound, so bounds alone let it pass."""
+    values = [number] if option == "timeout" else [number, "2"]
+    assert main(["lm", "evaluate", "--model", "known:oracle", "--dry-run", f"--{option}", *values]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and f"--{option}" in err and number in err

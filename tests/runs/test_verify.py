@@ -16,6 +16,7 @@ from hopscope.core.storage import MANIFEST, Damaged, enlist, listed, read_listed
 from hopscope.experiments.results import publish, redraw
 from hopscope.experiments.work import Finished
 from hopscope.runs.integrity import check, is_unverified
+from hopscope.runs.run import Run
 from tests.brief_reports import brief_reports  # noqa: F401
 from tests.experiments.test_experiments import TABLE, Counting
 from tests.pictures import drawn_once  # noqa: F401
@@ -101,6 +102,21 @@ def test_a_pipe_in_a_files_place_is_not_waited_for(ask, tmp_path):
     unlist(run.path, ["metrics.jsonl", "report.json"])
     assert "it is not a regular file" in ask("verify", run.path)[1]
     assert ask("show", run.path)[0] == 2
+
+
+@pytest.mark.parametrize("vouched", [True, False])
+def test_rows_that_are_lost_are_a_fault(ask, tmp_path, vouched):
+    """Unless the run was sealed without any, as a row of the board is; a run without a manifest is not sealed so."""
+    run = trained(tmp_path / "run")
+    (run.path / "metrics.jsonl").unlink()
+    if not vouched:
+        (run.path / MANIFEST).unlink()
+    for command, stream in (("verify", 1), ("show", 2)):
+        answer = ask(command, run.path)
+        assert answer[0] == 2 and "metrics.jsonl is missing" in answer[stream]
+    if vouched:
+        Run(run.path).seal()
+        assert ask("verify", run.path)[0] == 0 and ask("show", run.path)[0] == 0
 
 
 # What nothing vouches for ---------------------------------------------------------------------------------------------
@@ -284,3 +300,17 @@ def test_show_claims_no_more_than_it_read(ask, tmp_path):
     """It reads a run's small files; of weights, and of what was found later, verify speaks."""
     said = ask("show", trained(tmp_path / "run").path)[1]
     assert "files: the small ones match manifest.json" in said and "'hopscope verify'" in said
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_show_describes_a_run_without_losses(ask, tmp_path, done):
+    """A report need not have losses by hop, and a run that has just begun has no rows."""
+    run = trained(tmp_path / "run")
+    (run.path / MANIFEST).unlink()
+    if done:
+        (run.path / "report.json").write_text('{"loss": 1.0}')
+    else:
+        (run.path / "DONE").unlink()
+        (run.path / "metrics.jsonl").unlink()
+    code, out, _ = ask("show", run.path)
+    assert code == 0 and "no losses yet" in out and "training" in out

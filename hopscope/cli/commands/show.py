@@ -48,7 +48,7 @@ def describe(run: Run, circuit: bool = False) -> None:
     """Print what a run learnt, with `circuit` its stored circuit, then losses and settings."""
     summary, task, out = run.summary(), run.task, console()
     drawn = stored_circuit(run, out.width) if circuit and (run.path / FOUND).is_file() else ""
-    out.print(tinted(f"{run.path}: {learnt(summary['hop_losses'], task)}", "bold"))
+    out.print(tinted(f"{run.path}: {learnt(summary['hop_losses'] or {}, task)}", "bold"))
     if fallen := collapse(run):
         out.print(tinted(f"{fallen}", "bold"))
     if drawn:

@@ -13,7 +13,7 @@ import click
 
 from hopscope.cli.commands import reproduce
 from hopscope.cli.given import refuse_beside
-from hopscope.cli.options import as_json, completed, device, dry_run, progress
+from hopscope.cli.options import Between, as_json, completed, device, dry_run, progress
 from hopscope.core.environment import choose_device
 from hopscope.core.settings import BadInput, check_choice
 from hopscope.core.terminal import Narrator, counting_bar, shows_progress
@@ -41,7 +41,7 @@ ENGINES = ("local", "stacked", "ray", "submitit")
     help="local: processes of one thread; stacked: runs of one shape in one program (on a GPU); ray: a Ray cluster; "
     "submitit: SLURM jobs.",
 )
-@click.option("--gpus", type=click.FloatRange(0, 1), default=0.0, help="With ray: share of a GPU for each worker.")
+@click.option("--gpus", type=Between(0, 1), default=0.0, help="With ray: share of a GPU for each worker.")
 @click.option(
     "--minutes",
     type=click.IntRange(*LIMITS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
             done += read
             narrator.now_at(f"verifying: {done / 1e6:.0f} of {total / 1e6:.0f} MB")
 
-        checked = [check(folder, watch) for folder in found]
+        checked = [with_records(check(folder, watch)) for folder in found]
     for index, one in enumerate(checked):
         if write and one.state == "unverified":
             vouch(one.folder)
@@ -52,6 +52,15 @@ def command(folders: tuple[Path, ...], write: bool, as_json: bool) -> None:
     print_json([asdict(one) | {"folder": str(one.folder)} for one in checked]) if as_json else tell(checked)
     if any(one.faults for one in checked):
         click.get_current_context().exit(2)
+
+
+def with_records(one: Checked) -> Checked:
+    """The result, with the fault of kept answers of language models, which `lm evaluate` would find."""
+    from hopscope.language.records import Records
+    from hopscope.runs.integrity import found_by
+
+    damage = found_by(lambda: Records(one.folder).load("rb"))
+    return one if damage is None else replace(one, state="damaged", faults=(*one.faults, str(damage)))
 
 
 def size(folder: Path) -> int:

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hopscope.cli.answer_tables import as_table, benchmark_table, cost_lines
 from hopscope.cli.given import given_here, refuse_beside
 from hopscope.cli.lm.ask import MOST
 from hopscope.cli.options import (
+    Between,
     SeveralCommand,
     as_json,
     console,
@@ -48,7 +50,7 @@ from hopscope.language.records import Records
 Cell = tuple[Questions, Layout, Protocol]
 Row = dict[str, Any]
 RULES = "language.protocols"
-PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
+PRICE, SPEED = Between(0, 1e9), Between(0, 1e9, min_open=True)
 
 
 @click.command(
@@ -89,7 +91,7 @@ PRICE, SPEED = click.FloatRange(0, 1e9), click.FloatRange(0, 1e9, min_open=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of questions and sampling.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.01, 86_400),
+    type=Between(0.01, 86_400),
     metavar="SECONDS",
     help="At an address: how long one request may take  [default: 60]; after four times as long without any answer "
     "the address is given up.",
@@ -147,19 +149,18 @@ def command(out: Path | None, as_json: bool, wide: bool, dry_run: bool, **given:
 
 def costs_of(name: str, cells: Sequence[Cell], settings: Evaluation, given: dict[str, Any]) -> Iterator[Row]:
     """Upper bounds of the costs of each cell for a model; a server is not even asked for its model's name."""
-    backend = opened(name, given | {"endpoint_model": given["endpoint_model"] or name})
     price, speed = given["price"], given["speed"]
-    for cell in asked_of(backend, cells):
-        counted = cost_of(AskedCell(backend, *cell, settings))
-        yield {
-            "model": name,
-            "question": titled(cell[0]),
-            "asked": f"{cell[1].name()}, {cell[2].title}",
-            **counted._asdict(),
-            "price": price and counted.at(*price) / 1e6,
-            "seconds": speed and counted.at(1 / speed[0], 1 / speed[1]),
-        }
-    backend.close()
+    with closing(opened(name, given | {"endpoint_model": given["endpoint_model"] or name})) as backend:
+        for cell in asked_of(backend, cells):
+            counted = cost_of(AskedCell(backend, *cell, settings))
+            yield {
+                "model": name,
+                "question": titled(cell[0]),
+                "asked": f"{cell[1].name()}, {cell[2].title}",
+                **counted._asdict(),
+                "price": price and counted.at(*price) / 1e6,
+                "seconds": speed and counted.at(1 / speed[0], 1 / speed[1]),
+            }
 
 
 def check_of_use(given: dict[str, Any]) -> None:
@@ -232,11 +233,9 @@ def ask_model(
     """A model's rows, as `ask_all`. Raises Unreachable if a server does not answer when its model is opened."""
     with Narrator(f"opening {name}"):
         backend = opened(name, given)
-    try:
+    with closing(backend):
         folder = out or Path("evaluations") / folder_name(backend.model)
         return ask_all(backend, asked_of(backend, cells), settings, folder)
-    finally:
-        backend.close()
 
 
 def folder_name(model: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from hopscope.cli import main
 from hopscope.configuration.config import Config, Training
 from hopscope.core import outside
 from hopscope.core.settings import BadInput
+from hopscope.core.storage import enlist
 from hopscope.models.transformer import Architecture
+from hopscope.runs.integrity import check
 from hopscope.runs.run import Run, load
 from hopscope.tasks.retrieval import Retrieval
 from hopscope.tasks.some_hops import SomeHops
@@ -49,6 +52,18 @@ def test_a_row_is_small_and_whole(row):
     files = [file for file in row.run.path.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < LARGEST
     assert row.run.verified
+    found = check(row.run.path)
+    assert (found.state, found.faults, found.unverified) == ("whole", (), ())
+
+
+def test_show_describes_a_row_though_it_has_no_curves(capsys):
+    """A row has no metrics.jsonl: its losses are those of its report, and it has no logged rows."""
+    [row] = [row for row in EVERY if row.name == "two_hops_muon"]
+    assert main(["show", str(row.run.path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    losses = {words[0]: words[1] for words in lines if words and words[0] in row.hop_losses}
+    assert losses == {hop: f"{loss:.4f}" for hop, loss in row.hop_losses.items()}
+    assert ["training"] in [words[:1] for words in lines] and row.run.rows == []
 
 
 def test_its_command_is_its_recipe(row, monkeypatch, tmp_path, capsys):
@@ -106,6 +121,32 @@ def test_losses_can_be_measured_anew(capsys, monkeypatch):
     monkeypatch.setattr("hopscope_studies.board.rerun.losses", lambda row, n: {"x1": 0.5})
     assert main(["board", "--json", "--rerun", "64"]) == 0
     assert {value["loss"] for value in json.loads(capsys.readouterr().out)} == {0.5}
+
+
+@pytest.mark.parametrize(
+    "option", [["--json"], ["--by", "hops"], ["--rerun", "64"], ["--d-symbol", "4"], ["--no-prior"], ["--how"]]
+)
+def test_options_of_the_table_are_refused_beside_add(option, tmp_path, capsys):
+    """`--add` prints no table; it also writes nothing then."""
+    before = sorted(ROWS.iterdir())
+    assert main(["board", "packaged", "--add", "mine", *option]) == 2
+    assert capsys.readouterr().err == f"hopscope: {option[0]} has no effect with --add; leave it out\n"
+    assert sorted(ROWS.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--d-symbol", "5"], "symbols of 5 dimensions"),
+        (["--no-curriculum", "--d-symbol", "16"], "symbols of 16 dimensions, no curriculum"),
+    ],
+)
+def test_a_category_without_rows_is_said(options, words, capsys):
+    assert main(["board", *options]) == 0
+    out, err = capsys.readouterr()
+    assert out == "" and err == f"hopscope: no row has {words}\n"
+    assert main(["board", "--json", *options]) == 0
+    assert json.loads(capsys.readouterr().out) == []
 
 
 # The fewest layers -------------------------------------------------------------------------------------------------
@@ -205,6 +246,58 @@ def test_other_problems_and_unfinished_runs_are_refused_in_one_sentence(tmp_path
         row_of(Run(unfinished.path))
     with pytest.raises(BadInput, match="there are no rows"):
         rows_in(tmp_path / "nothing")
+
+
+def altered(folder: Path, losses: object) -> Path:
+    """A copy of a committed row without its manifest, whose report states other losses."""
+    place = Path(shutil.copytree(ROWS / "one_hop_muon", folder / "mine"))
+    report = json.loads((place / "report.json").read_text())
+    report.pop("hop_losses")
+    (place / "manifest.json").unlink()
+    (place / "report.json").write_text(json.dumps(report | ({} if losses is None else {"hop_losses": losses})))
+    return place
+
+
+def test_a_row_without_a_manifest_is_refused(tmp_path, capsys):
+    """Its report could state any loss: here one that a model could well have."""
+    place = altered(tmp_path, {"x1": 0.001})
+    with pytest.raises(BadInput, match=r"mine/config\.json is in no manifest"):
+        rows_in(tmp_path)
+    assert main(["board", str(place)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "'hopscope verify --write'" in error
+
+
+def test_a_row_whose_manifest_leaves_out_its_report_is_refused(tmp_path):
+    place = altered(tmp_path, {"x1": 0.001})
+    enlist(place, ["config.json", "sessions.jsonl"])
+    with pytest.raises(BadInput, match=r"mine/report\.json is in no manifest"):
+        rows_in(tmp_path)
+    enlist(place, ["report.json"])
+    with pytest.raises(BadInput, match=r"mine/checkpoints/step_00000400/manifest\.json is in no manifest"):
+        rows_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "losses", [{"x1": -3}, {"x1": -0.001}, {"x1": None}, {"banana": 0.01}, {"x1": 0.01, "x2": 0.01}, {}, None]
+)
+def test_losses_that_no_model_can_have_are_refused_in_one_sentence(losses, tmp_path, capsys):
+    """Also where a manifest vouches for them: a mean squared error is at least 0, and the task asks one hop, x1."""
+    place = altered(tmp_path, losses)
+    Run(place).seal()
+    assert main(["board", str(place)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "must state a loss of at least 0 for each hop asked (x1)" in error
+
+
+def test_a_folder_without_a_config_is_no_row_and_is_named(tmp_path):
+    shutil.copytree(ROWS / "one_hop_muon", tmp_path / "good")
+    (shutil.copytree(ROWS / "one_hop_muon", tmp_path / "half") / "config.json").unlink()
+    with pytest.raises(BadInput, match=r"half is not a run folder: it has no config\.json"):
+        rows_in(tmp_path)
+    (tmp_path / "half" / "DONE").unlink()
+    with pytest.raises(BadInput, match="half is not a run folder"):
+        rows_in(tmp_path)
 
 
 def test_weights_that_are_too_large_leave_nothing(tmp_path, monkeypatch):

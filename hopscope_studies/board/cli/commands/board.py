@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 
+from hopscope.cli.given import refuse_beside
 from hopscope.cli.options import PATH, as_json, console, print_json, say
 from hopscope.core.settings import BadInput
 
 COSTS = ("layers", "parameters", "sequences", "seconds", "hops")
 NUMBERS = ("hops", "d_symbol", "layers", "least", "loops", "heads", "parameters", "sequences", "seconds", "loss")
 WORDS = ("curriculum", "prior")
+OF_TABLE = ("by", "d_symbol", "no_curriculum", "no_prior", "rerun", "how", "as_json")  # what --add has no use for
 
 
 @click.command("board")
@@ -50,15 +52,17 @@ def command(
 ) -> None:
     """Rank trained models by the hops that they have learnt, then by the resources that these took.
 
-    Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop is learnt
-    where its loss is below 0.1 on fresh sequences. --by chooses the category; --by hops ranks equal hops by their
-    loss. With --d-symbol, --no-curriculum or --no-prior the category is judged among fewer rows.
+    Finished RUNs of your own stand among the committed rows. All answer retrieval with four chains. A hop counts
+    where its loss is below 0.1 on fresh sequences ('hopscope show' calls it learnt below 0.5). --by chooses the
+    category; --by hops ranks equal hops by their loss. With --d-symbol, --no-curriculum or --no-prior the category is
+    judged among fewer rows.
     """
     from hopscope.runs.run import load
     from hopscope_studies.board.rerun import losses
     from hopscope_studies.board.row import add as add_row, row_of, rows_in
 
     if add is not None:
+        refuse_beside("has no effect with --add", *OF_TABLE)
         if len(runs) != 1:
             raise BadInput(f"--add takes one RUN; got {len(runs)}")
         place = add_row(load(runs[0]), add).run.path
@@ -77,7 +81,11 @@ def command(
         if value["curriculum"] == "none" or not no_curriculum
         if value["prior"] == "none" or not no_prior
     ]
-    print_json(ranked) if as_json else console().print(as_table(ranked))
+    if not ranked:
+        asked = {f"symbols of {d_symbol} dimensions": d_symbol, "no curriculum": no_curriculum, "no prior": no_prior}
+        say(f"hopscope: no row has {', '.join(words for words, given in asked.items() if given)}", err=True)
+    if ranked or as_json:
+        print_json(ranked) if as_json else console().print(as_table(ranked))
 
 
 def as_table(ranked: list[dict[str, Any]]) -> Any:
