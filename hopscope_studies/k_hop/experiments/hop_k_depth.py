@@ -172,7 +172,7 @@ def reached(k: Series, layers: Series) -> Series:
 @styled
 def figure(table: DataFrame) -> Figure:
     """Errors by number of hops, a line per depth (the median of runs), dashed for a looped layer; dotted: published."""
-    shown = picture(6.2, 3.9)
+    shown = picture(8.4, 3.9)
     ax = shown.subplots()
     table = table[(table.length == table.length.min()) & (table.curriculum == "none")]
     for index, layers in enumerate(sorted(set(table.layers))):
@@ -188,5 +188,5 @@ def figure(table: DataFrame) -> Figure:
             ax.plot(published.index, published, color=colour(index), ls=":", marker="x", label="_")
     ax.plot([], [], color=GREY, ls=":", marker="x", label="published (length 100)")
     ax.set(xlabel="k, hops asked", ylabel="error on defined answers", title="hop-k by depth", ylim=(0, None))
-    ax.legend()
+    shown.legend(loc="outside right upper")
     return shown
