@@ -332,11 +332,13 @@ class Exam:
     def shown(self, rows: Rows) -> Units:
         """What is reported of rows that work, though no paths in them suffice.
 
-        These are the strongest paths, or all paths with a share of attention, if they keep the search's bound. If
-        neither do, these are the rows.
+        These are the strongest paths, or all paths with a share of attention, if they keep the search's bound live. If
+        neither do, these are the strongest paths if they keep it by hand, and else the rows.
         """
         strongest = self.named(rows)
-        return next(filter(self.works, (strongest, self.widened(strongest))), frozenset(rows))
+        found = next(filter(self.works, (strongest, self.widened(strongest))), None)
+        carries = found is None and self.test(self.by_hand(strongest), self.bound, self.least).passed
+        return found or (strongest if carries else rows)
 
     def note_awakened(self, rows: Rows) -> None:
         """Update the strengths of paths that get more attention with only these rows active than in the full model.

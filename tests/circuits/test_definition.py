@@ -154,7 +154,10 @@ def test_rows_that_work_are_told_where_no_paths_in_them_do(monkeypatch):
     rows = frozenset(map(row_of, (FIRST, SECOND)))
     assert exam.shown(rows) == {FIRST, SECOND}
     monkeypatch.setattr(exam, "works", lambda units: not paths_of(units))
+    assert exam.shown(rows) == {FIRST, SECOND}  # by hand they do
+    monkeypatch.setattr(exam, "by_hand", lambda units: exam.kept(()))
     assert exam.shown(rows) == rows
+    monkeypatch.undo()
     circuit = Report(exam, Sufficiency(exam)).refused(rows, "nothing suffices")
     assert circuit.verdict == "none" and not circuit.paths and circuit.rows == tuple(sorted(rows))
     assert circuit.losses["rows"].mean == circuit.losses["live"].mean < 1e-3
