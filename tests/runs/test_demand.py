@@ -120,8 +120,10 @@ def test_the_weights_that_can_be_frozen_are_named_once_as_they_are_written(tmp_p
 
 def test_the_examples_of_frozen_freeze_weights(tmp_path):
     [setting] = [field for field in fields(Training) if field.name == "frozen"]
-    for number, example in enumerate(re.findall("'([^']+)'", setting.metadata["help"])):
-        train(config(frozen=example, steps=300, log_every=300), tmp_path / str(number), threads=1)
+    examples = re.findall("'([^']+)'", setting.metadata["help"])
+    assert len(examples) >= 2
+    for number, example in enumerate(examples):
+        assert train(config(frozen=example, steps=300, log_every=300), tmp_path / str(number), threads=1).done
 
 
 def test_discovery_itself_refuses_what_does_not_fit():
