@@ -108,6 +108,8 @@ def test_a_known_model_gets_the_same_in_both_runners(behaviour, quiet):
     [
         ("kingdoms", "filler_tokens(n_numbers=5)"),
         ("relatives", "repeated_problem(n_times=2)"),
+        ("functions", "filler_tokens(n_numbers=5)"),
+        ("lives_with", "repeated_problem(n_times=2)"),
         ("equations", "chain_of_thought"),
         ("equations", "filler_tokens(by=chain_of_thought, n_numbers=5)"),
     ],

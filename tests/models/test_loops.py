@@ -8,6 +8,7 @@ import torch
 from hopscope.circuits.certificates import certify
 from hopscope.circuits.evaluator import Evaluator
 from hopscope.configuration.config import Config, Training
+from hopscope.core import catalogue
 from hopscope.core.settings import BadInput
 from hopscope.emergence.track import follow
 from hopscope.models.transformer import Architecture
@@ -92,7 +93,7 @@ def test_emergence_follows_a_layer_that_has_no_weights_of_its_own(tmp_path):
     assert found.strength == pytest.approx([evaluator.strengths[path] for evaluator in by_step], abs=1e-6)
 
 
-@pytest.mark.parametrize("attention", ["softmax", "linear", "kv_shift"])
+@pytest.mark.parametrize("attention", catalogue.names("models.attention"))
 def test_it_trains_goes_on_and_is_read_again(tmp_path, attention):
     """And its checkpoint holds the weights of one loop alone."""
     config = Config(TASK, SHAPE.but(attention=attention), Training(steps=4, batch=8, log_every=2, val_size=16))
