@@ -2,12 +2,14 @@
 
 The learning rate of `more_hops --scale long` is constant for three quarters of training, and `course` finds that hardly
 a hop is learnt in most of this time. Here the rate falls from the first step to the last. Scale `long` trains the
-sixteen hops, with more steps; `cpu` trains six.
+sixteen hops, with more steps; `cpu` trains six. A third variant has no prior at all: softmax attention with rotary
+positions, four heads and a small MLP. It is not trained at `cpu`, where stages are too short for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,18 +35,23 @@ TRAINED = {"quick": 2, "cpu": 6, "long": 16, "paper": 16}  # D, and as many stag
 STAGE = {"quick": 4, "cpu": 80, "long": 375, "paper": 375}  # steps
 SEQUENCES = {"quick": 8, "cpu": 128, "long": 256, "paper": 1024}
 SOLVED = 0.1  # mean squared error, as on the board
-#: Number of heads and first learning rate of each variant of `more_hops --scale long`.
-CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005)}
+#: Heads and first learning rate of each variant of `more_hops --scale long`; and of one without any prior.
+CHOSEN = {"looped": (2, 0.01), "looped, kv_shift": (4, 0.005), "looped, rotary": (4, 0.01)}
+#: What the last variant changes in the model of the first.
+FREE: dict[str, dict[str, Any]] = {"looped, rotary": {"positions": "rotary", "mlp": True, "d_mlp": 128}}
 
 
 def runs(scale: str) -> Iterator[Config]:
-    """One looped layer with the prior, and with KV shift and no prior, seed by seed."""
-    yield from (config(name, seed, scale) for seed in range(course.SEEDS[scale]) for name in CHOSEN)
+    """One looped layer with the prior, with KV shift and no prior in its weights, and with no prior, seed by seed."""
+    names = [name for name in CHOSEN if scale != "cpu" or name not in FREE]
+    yield from (config(name, seed, scale) for seed in range(course.SEEDS[scale]) for name in names)
 
 
 def config(name: str, seed: int, scale: str) -> Config:
     """A variant's run: that of `more_hops --scale long`, with its own numbers of hops, steps and heads, and rate."""
-    made, (heads, rate) = more_hops.config(more_hops.variants("long")[name], seed, "long"), CHOSEN[name]
+    base, (heads, rate) = "looped" if name in FREE else name, CHOSEN[name]
+    made = more_hops.config(more_hops.variants("long")[base], seed, "long")
+    made = replace(made, model=made.model.but(**FREE.get(name, {})))
     return course.staged(made, TRAINED[scale], STAGE[scale], scale, falls=1, heads=heads, lr=rate)
 
 
@@ -96,7 +103,7 @@ def claims(table: DataFrame) -> Iterator[Claim]:
     curves, table = table[table.loss.notna()], table[table.loss.isna()]
     asked, few = table[table.loops == table.hops + 1], table[table.loops == table.hops]
     ended = asked[asked.step > 0]
-    for id, name in {"prior": "looped", "kv_shift": "looped, kv_shift"}.items():
+    for id, name in zip(("prior", "kv_shift", "rotary"), CHOSEN, strict=True):
         rows = ended[ended.variant == name]
         learnt = rows[rows.hops <= trained]
         yield claim(f"{id}_learns", learnt, at_least=course.LEARNT)
@@ -118,10 +125,11 @@ def claims(table: DataFrame) -> Iterator[Claim]:
 @styled
 def figure(table: DataFrame) -> Figure:
     """A column per variant. Above: accuracy by hops asked, and the control of one loop too few. Below: loss by step."""
-    shown = picture(10.5, 7.4)
+    there = [name for name in CHOSEN if (table.variant == name).any()]
+    shown = picture(1.5 + 4.5 * len(there), 7.4)
     curves, table = table[table.loss.notna()], table[table.loss.isna() & (table.step > 0)]
-    upper, lower = shown.subplots(2, len(CHOSEN), sharey="row")
-    for ax, below, name in zip(upper, lower, CHOSEN, strict=True):
+    upper, lower = shown.subplots(2, len(there), sharey="row", squeeze=False)
+    for ax, below, name in zip(upper, lower, there, strict=True):
         rows = table[(table.variant == name) & (table.hops <= table.D + 1)]
         for index, label in enumerate(("one loop more than hops", "control: as many loops as hops")):
             some = rows[rows.loops == rows.hops + 1 - index]
